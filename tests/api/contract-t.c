@@ -375,9 +375,9 @@ static void test_refs(struct larder_cache *cache)
 
 static void test_rest(struct larder_cache *cache)
 {
-	static const int codes[] = { LARDER_OK,	    LARDER_EINVAL, LARDER_ENOMEM,     LARDER_EBUSY,
-				     LARDER_ENOENT, LARDER_EINPROGRESS, LARDER_EDEADLK, LARDER_ELOAD,
-				     LARDER_EABANDONED, LARDER_ETHREAD, LARDER_ECLOSED };
+	static const int codes[] = { LARDER_OK,         LARDER_EINVAL,      LARDER_ENOMEM,  LARDER_EBUSY,
+				     LARDER_ENOENT,     LARDER_EINPROGRESS, LARDER_EDEADLK, LARDER_ELOAD,
+				     LARDER_EABANDONED, LARDER_ETHREAD,     LARDER_ECLOSED };
 	struct {
 		struct larder_stats stats;
 		unsigned char tail[16];

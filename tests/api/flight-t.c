@@ -88,7 +88,8 @@ static void other_keys(struct flight *f)
 	is_int(f->runs, 1, "P1: one loader runs for eight callers");
 	ok(s.loading == 1 && s.misses == 1 && s.joins == FOLLOWERS && s.joins_shared == 0,
 	   "P17: one miss, seven joins, counted when they join");
-	is_int(larder_peek(f->cache, key.bytes, key.len, &ref), LARDER_EINPROGRESS, "a peek says that it is in progress");
+	is_int(larder_peek(f->cache, key.bytes, key.len, &ref), LARDER_EINPROGRESS,
+	       "a peek says that it is in progress");
 	is_ptr(ref.private_slot, NULL, "and leaves the ref untouched");
 	is_int(stat_of(f->cache, in_progress), 1, "P17: which is counted");
 	for (uint64_t k = 2; k < 8; k++) {

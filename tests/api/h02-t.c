@@ -14,8 +14,8 @@
 
 enum road { ERROR, SUCCESS_NULL, EXIT, CANCEL, CANCEL_ASLEEP, ROADS };
 
-static const char *const road_name[ROADS] = { "an error", "success with NULL", "pthread_exit",
-					      "its own cancellation", "cancellation while it sleeps" };
+static const char *const road_name[ROADS] = { "an error", "success with NULL", "pthread_exit", "its own cancellation",
+					      "cancellation while it sleeps" };
 
 struct wedge {
 	struct larder_cache *cache;
@@ -55,8 +55,7 @@ static int load(const void *key, size_t key_len, void *arg, void **value, struct
 		break;
 	}
 	pthread_cleanup_push(cleaned_up, &w->cleaned); /* the unwinding runs the program's own clean-up, too */
-	for (;;)
-		pause();
+	await_cancellation();
 	pthread_cleanup_pop(0);
 	return 0;
 }

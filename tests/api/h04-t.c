@@ -156,7 +156,7 @@ int main(void)
 	for (unsigned i = 0; i < ELEMENTS(capacities); i++)
 		for (enum state state = PINNED; state <= REFUSED; state++)
 			test(capacities[i], state, rounds(capacities[i] == 64 ? 200 : 1000, 1000));
-	test(10000, PINNED, rounds(200, 1000));
-	test(10000, REFUSED, rounds(5, 1000));
+	test(UNDER_TSAN ? 1000 : 10000, PINNED, rounds(200, 1000));
+	test(UNDER_TSAN ? 1000 : 10000, REFUSED, rounds(5, 1000));
 	return done();
 }

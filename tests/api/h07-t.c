@@ -62,10 +62,12 @@ static void run(struct worker *worker)
 			larder_trim(t->cache, 1 + rng_below(&worker->rng, 4));
 			continue;
 		}
-		r = larder_get(t->cache, key.bytes, key.len, rng_once_in(&worker->rng, 5) ? load_fails : load, t,
-			       &ref);
-		if (r != 0)
+		r = larder_get(t->cache, key.bytes, key.len, rng_once_in(&worker->rng, 5) ? load_fails : load, t, &ref);
+		if (r != 0) {
+			if (held[at].private_slot != NULL) /* make room for somebody */
+				larder_release(&held[at]);
 			continue;
+		}
 		if (count_of(&t->ended[(uint64_t)(uintptr_t)larder_value(&ref) - 1]) != 0)
 			count_up(&t->wrong); /* pinned, and yet destroyed */
 		if (held[at].private_slot != NULL)

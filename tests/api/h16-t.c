@@ -43,7 +43,8 @@ static int load_asks_itself(const void *key, size_t key_len, void *arg, void **v
 {
 	struct box *box = arg;
 
-	is_int(ask(box, k, load_asks_itself), LARDER_EDEADLK, "H16: a loader that asks for its own key is told so (P13)");
+	is_int(ask(box, k, load_asks_itself), LARDER_EDEADLK,
+	       "H16: a loader that asks for its own key is told so (P13)");
 	is_int(ask(box, k, load_asks_itself), LARDER_EDEADLK, "H16: each time");
 	is_int(peek(box, k), LARDER_EINPROGRESS, "H16: a peek says in progress");
 	is_int(stat_of(box->cache, loading), 1, "H16: statistics do not block, and see the load");

@@ -39,8 +39,8 @@ static int load(const void *key, size_t key_len, void *arg, void **value, struct
 static void insert(struct flood *flood, struct rng *rng)
 {
 	for (unsigned long i = 0; i < flood->rounds; i++) {
-		struct key key = key_mixed(rng_once_in(rng, 4) ? rng_below(rng, 50)
-							       : 1000 + atomic_fetch_add(&flood->fresh, 1));
+		struct key key =
+			key_mixed(rng_once_in(rng, 4) ? rng_below(rng, 50) : 1000 + atomic_fetch_add(&flood->fresh, 1));
 		struct larder_ref ref;
 		int r = shelf_get(flood->cache, &flood->shelf, &key, load, flood, &ref, NULL);
 
@@ -64,9 +64,9 @@ static void insert(struct flood *flood, struct rng *rng)
 static unsigned long not_rising(const struct larder_stats *a, const struct larder_stats *b)
 {
 	return (b->hits < a->hits) + (b->misses < a->misses) + (b->joins < a->joins) +
-	       (b->refused_busy < a->refused_busy) + (b->loads_ok < a->loads_ok) +
-	       (b->loads_failed < a->loads_failed) + (b->joins_shared < a->joins_shared) +
-	       (b->evicted_room < a->evicted_room) + (b->destroyed < a->destroyed) + (b->proofs < a->proofs);
+	       (b->refused_busy < a->refused_busy) + (b->loads_ok < a->loads_ok) + (b->loads_failed < a->loads_failed) +
+	       (b->joins_shared < a->joins_shared) + (b->evicted_room < a->evicted_room) +
+	       (b->destroyed < a->destroyed) + (b->proofs < a->proofs);
 }
 
 static void run(struct worker *worker)
@@ -115,9 +115,8 @@ static void test(uint64_t capacity, larder_hash_fn *hash, uint64_t headroom)
 	flood.rounds = rounds(600, 500000);
 	flood.working = 32;
 	crew_run(33, run, &flood);
-	is_int(flood.wrong, 0,
-	       "H29: capacity %" PRIu64 "%s, headroom %" PRIu64 ": 32 threads, %lu inserts each", capacity,
-	       hash != NULL ? ", one bucket" : "", headroom, flood.rounds);
+	is_int(flood.wrong, 0, "H29: capacity %" PRIu64 "%s, headroom %" PRIu64 ": 32 threads, %lu inserts each",
+	       capacity, hash != NULL ? ", one bucket" : "", headroom, flood.rounds);
 	ok(flood.shelf.units_max <= capacity,
 	   "H29: values alive and loads running were at most %" PRIu64 ", capacity %" PRIu64 " (P6)",
 	   (uint64_t)flood.shelf.units_max, capacity);

@@ -121,7 +121,8 @@ int main(void)
 		spin_ns(rng_below(&rng, 200000));
 		pthread_kill(race.reader, SIGUSR1);
 		until(atomic_load(&race.gate.arrived) == 1);
-		/* Its entry is evicted and its place used again meanwhile, unless it stands where that must wait for it. */
+		/* Its entry is evicted and its place used again meanwhile, unless it stands where that must wait for
+		 * it. */
 		for (unsigned i = 0; i < 200 && stat_of(race.cache, destroyed) < evicted + 500; i++)
 			sched_yield();
 		count_up(&race.stopped);

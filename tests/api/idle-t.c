@@ -217,10 +217,41 @@ static void test_calls(void)
 	atomic_store(&left_to_peek, 2);
 	visit(&box, 80);
 	box.also = NULL;
-	ok(here(&box, 0) && here(&box, 1) && !here(&box, 2), "P8: a value that its predicate peeks at was got just now");
+	ok(here(&box, 0) && here(&box, 1) && !here(&box, 2),
+	   "P8: a value that its predicate peeks at was got just now");
 	is_int(box.bad, 0, "P15: all of this succeeded");
 	at_rest(box.cache, &box.shelf, "P15");
 	close_shelf(box.cache, &box.shelf, "P15");
+}
+
+static int peeks_itself_always(struct box *box, struct value *value)
+{
+	if (shelf_peek(box->cache, &box->shelf, value->number) != 0)
+		count_up(&box->bad);
+	return 1;
+}
+
+static void test_restless(void)
+{
+	struct key key = key_mixed(9);
+	struct larder_outcome o;
+	struct larder_ref ref;
+	struct box box;
+
+	/* Each peek makes the value the youngest: there is no end to it, but one to the call. */
+	setup(&box, 4, 0, 0);
+	for (uint64_t k = 0; k < 4; k++)
+		visit(&box, k);
+	box.also = peeks_itself_always;
+	is_int(shelf_get(box.cache, &box.shelf, &key, value_load_never, &box.shelf, &ref, &o), LARDER_EBUSY,
+	       "P7: a predicate that always peeks at its own value: busy, in the end");
+	is_int(o.refusal.in_transit, 4, "P7: with all units on their way");
+	ok(larder_trim(box.cache, 1) >= 0, "P7: a trim comes to an end, too");
+	box.also = NULL;
+	is_int(shelf_visit(box.cache, &box.shelf, 9), 0, "P7: and when it stops, the next call succeeds");
+	is_int(box.bad, 0, "P15: all peeks succeeded");
+	at_rest(box.cache, &box.shelf, "P7");
+	close_shelf(box.cache, &box.shelf, "P7");
 }
 
 /* ---- a predicate that takes its time ----------------------------------------------------- */
@@ -273,8 +304,7 @@ static void test_slow(void)
 	ok(stat_of(box.cache, evicted_room) >= 990, "P5: others make room beside a predicate that does not return");
 	ok(stat_of(box.cache, graces) > 0, "P5: and grace periods end: it is not inside a read-side section");
 	must(shelf_get(box.cache, &box.shelf, &key, value_load, &box.shelf, &ref, NULL) == 0);
-	ok(here(&box, 5) && larder_dup(&ref, &copy) == 0 && larder_release(&copy) == 0,
-	   "P5: others hit, peek and dup");
+	ok(here(&box, 5) && larder_dup(&ref, &copy) == 0 && larder_release(&copy) == 0, "P5: others hit, peek and dup");
 	value_drop(&box.shelf, &ref);
 	is_int(larder_trim(box.cache, 3), 3, "P5: others trim");
 	ok(larder_step(box.cache, 0) >= 0 && larder_stats_reset(box.cache) == 0, "P5: others step and reset");
@@ -290,10 +320,11 @@ static void test_slow(void)
 
 int main(void)
 {
-	plan(48);
+	plan(59);
 	test_roads();
 	test_headroom_road();
 	test_calls();
+	test_restless();
 	test_slow();
 	return done();
 }

@@ -252,8 +252,8 @@ static void test_dup(void)
 int main(void)
 {
 	plan(54);
-	test_many(10000);
-	test_many(70000);
+	test_many(UNDER_TSAN ? 2000 : 10000);
+	test_many(UNDER_TSAN ? 5000 : 70000);
 	test_travel();
 	test_legacy();
 	test_dup();

@@ -6,15 +6,18 @@
 
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "watch.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned planned, reported, failed;
-static char last[256] = "(none)";
+static char last[2][256] = { "(none)", "(none)" };
+static atomic_uint published; /* for the watchdog, which must not wait for the lock */
 
 void plan(unsigned count)
 {
@@ -46,8 +49,11 @@ void skip(unsigned count, const char *why, ...)
 	vsnprintf(reason, sizeof(reason), why, args);
 	va_end(args);
 	pthread_mutex_lock(&lock);
-	while (count-- != 0)
+	while (count-- != 0) {
 		printf("ok %u # SKIP %s\n", ++reported, reason);
+		snprintf(last[reported % 2], sizeof(last[0]), "%s", reason);
+	}
+	atomic_store(&published, reported);
 	fflush(stdout);
 	pthread_mutex_unlock(&lock);
 	watch_pat();
@@ -85,10 +91,11 @@ void bail_out(const char *why, ...)
 static void report(bool passed, const char *text, va_list args, const char *detail)
 {
 	pthread_mutex_lock(&lock);
-	vsnprintf(last, sizeof(last), text, args);
 	reported++;
 	failed += !passed;
-	printf("%s %u - %s\n", passed ? "ok" : "not ok", reported, last);
+	vsnprintf(last[reported % 2], sizeof(last[0]), text, args);
+	printf("%s %u - %s\n", passed ? "ok" : "not ok", reported, last[reported % 2]);
+	atomic_store(&published, reported);
 	if (!passed)
 		printf("# %s\n", detail);
 	fflush(stdout);
@@ -148,18 +155,21 @@ bool tap_is_ptr(const void *got, const void *want, const char *what, const char 
 
 unsigned tap_count(void)
 {
-	return reported;
+	return atomic_load(&published);
 }
 
 const char *tap_last(void)
 {
-	return last;
+	return last[atomic_load(&published) % 2];
 }
 
 int done(void)
 {
 	int status;
 
+	/* A debugger that attaches ends all sleeps; who then finds his wake-up after all has hung nevertheless. */
+	while (watch_hung())
+		pause();
 	pthread_mutex_lock(&lock);
 	if (reported != planned)
 		printf("# %u tests were planned and %u reported\n", planned, reported);

@@ -35,8 +35,7 @@ void bail_out(const char *why, ...) TAP_FORMAT(1) __attribute__((noreturn));
 int done(void);
 
 #define ok(is_true, ...) tap_ok(!!(is_true), #is_true, __FILE__, __LINE__, __VA_ARGS__)
-#define is_int(got, want, ...) \
-	tap_is_int((long long)(got), (long long)(want), #got, __FILE__, __LINE__, __VA_ARGS__)
+#define is_int(got, want, ...) tap_is_int((long long)(got), (long long)(want), #got, __FILE__, __LINE__, __VA_ARGS__)
 #define is_str(got, want, ...) tap_is_str((got), (want), #got, __FILE__, __LINE__, __VA_ARGS__)
 #define is_ptr(got, want, ...) tap_is_ptr((got), (want), #got, __FILE__, __LINE__, __VA_ARGS__)
 /* What must be true for the test itself to make sense. */

@@ -200,6 +200,16 @@ void crew_run(unsigned count, work_fn *work, void *arg)
 	crew_join(&crew);
 }
 
+void await_cancellation(void)
+{
+	for (;;) {
+		if (!UNDER_TSAN)
+			pause();
+		pthread_testcancel();
+		sched_yield();
+	}
+}
+
 void cpus(unsigned count)
 {
 	static cpu_set_t all;

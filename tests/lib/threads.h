@@ -90,6 +90,13 @@ void crew_run(unsigned count, work_fn *work, void *arg);
 pthread_t thread_start(void *(*run)(void *), void *arg);
 void *thread_join(pthread_t thread);
 
+/*
+ * Sleep until this thread is cancelled.  Not in pause() under a thread sanitizer: a
+ * thread that is cancelled inside one of its interceptors is blind to its own atomics
+ * from then on, and races are reported that are none.
+ */
+void await_cancellation(void) __attribute__((noreturn));
+
 /* Let this thread, and those it will create, run on so many processors; 0: on all there were. */
 void cpus(unsigned count);
 

@@ -38,11 +38,11 @@ struct value;
 
 struct shelf {
 	uint64_t capacity;
-	_Atomic uint64_t loads;     /* values handed over */
+	_Atomic uint64_t loads; /* values handed over */
 	_Atomic uint64_t destroyed;
-	_Atomic uint64_t units;     /* alive or being loaded */
+	_Atomic uint64_t units; /* alive or being loaded */
 	_Atomic uint64_t units_max;
-	_Atomic uint64_t started;   /* loaders that have begun */
+	_Atomic uint64_t started; /* loaders that have begun */
 	_Atomic uint64_t faults;
 	_Atomic(struct value *) quarantine[QUARANTINE];
 	_Atomic uint64_t quarantined;

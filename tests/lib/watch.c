@@ -26,7 +26,7 @@
 
 static atomic_uint quiet_s;
 static _Atomic(const char *) waiting;
-static atomic_bool begun;
+static atomic_bool begun, hung;
 
 bool watch_long(void)
 {
@@ -83,6 +83,7 @@ static void *watch(void *arg)
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &second, NULL);
 		if (atomic_fetch_add(&quiet_s, 1) + 1 < limit)
 			continue;
+		atomic_store(&hung, true);
 		what = atomic_load(&waiting);
 		/* No lock of stdio or of tap.c: whoever hangs may hold it. */
 		dprintf(STDOUT_FILENO, "Bail out! nothing happened for %u s after test %u: %s%s%s\n", limit,
@@ -110,6 +111,11 @@ void watch_begin(void)
 		bail_out("the watchdog cannot be started");
 	pthread_attr_destroy(&attr);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+bool watch_hung(void)
+{
+	return atomic_load(&hung);
 }
 
 void watch_pat(void)

@@ -40,6 +40,8 @@ extern "C" {
 
 /* Idempotent. */
 void watch_begin(void);
+/* It has begun to end the program: whatever goes on now was only stirred up by the debugger. */
+bool watch_hung(void);
 /* There is progress. */
 void watch_pat(void);
 /* What is waited for, for the watchdog's last words; NULL: nothing. */
@@ -52,12 +54,12 @@ unsigned long rounds(unsigned long quick, unsigned long full);
  * Wait until cond is true, on something that only others change: a counter of the
  * library or of the test.  Never sleeps for a time.
  */
-#define until(cond)                             \
-	do {                                    \
-		watch_waiting(#cond);           \
-		while (!(cond))                 \
-			watch_yield();          \
-		watch_waiting(0);               \
+#define until(cond)                    \
+	do {                           \
+		watch_waiting(#cond);  \
+		while (!(cond))        \
+			watch_yield(); \
+		watch_waiting(0);      \
 	} while (0)
 void watch_yield(void);
 
