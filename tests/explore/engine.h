@@ -16,13 +16,13 @@ enum mode {
 struct plan {
 	enum mode mode;
 	uint64_t seed;
-	uint64_t number;    /* of the schedule, from 1 */
-	unsigned depth;     /* PCT: changes of priority, plus 1; DFS: deviations allowed */
-	bool fenced;        /* membarrier is refused */
-	uint64_t length;    /* PCT: about how many steps a schedule has */
-	bool all_points;    /* atomic objects that are not shared are scheduling points, too */
-	bool plain_points;  /* and plain accesses */
-	bool strong;        /* loads return the latest value always */
+	uint64_t number;   /* of the schedule, from 1 */
+	unsigned depth;    /* PCT: changes of priority, plus 1; DFS: deviations allowed */
+	bool fenced;       /* membarrier is refused */
+	uint64_t length;   /* PCT: about how many steps a schedule has */
+	bool all_points;   /* atomic objects that are not shared are scheduling points, too */
+	bool plain_points; /* and plain accesses */
+	bool strong;       /* loads return the latest value always */
 };
 
 /* ---- sched.c: whose turn ---- */
@@ -35,9 +35,9 @@ struct run_result {
 	char message[512];
 };
 
-extern unsigned current;   /* number of the present thread, or MAIN */
-extern bool serial;        /* only one thread exists: no scheduling, nothing to race with */
-extern struct plan plan;   /* of the present schedule */
+extern unsigned current; /* number of the present thread, or MAIN */
+extern bool serial;      /* only one thread exists: no scheduling, nothing to race with */
+extern struct plan plan; /* of the present schedule */
 
 void sched_setup(void);
 void sched_run(const struct scenario *scenario, const struct plan *plan, struct run_result *result);

@@ -65,7 +65,9 @@ static double seconds(void)
 
 static struct how how(int mode, bool trace)
 {
-	struct how h = { .mode = (enum mode)mode, .seed = wish.seed, .depth = wish.depth, .fenced = true, .trace = trace };
+	struct how h = {
+		.mode = (enum mode)mode, .seed = wish.seed, .depth = wish.depth, .fenced = true, .trace = trace
+	};
 
 	if (h.depth == 0)
 		h.depth = mode == MODE_DFS ? 1 : 3;
@@ -125,7 +127,8 @@ static int run_table(void)
 	double begin = seconds();
 	uint64_t all = 0;
 
-	printf("%-18s %3s  %-17s %8s %8s %7s %10s\n", "scenario", "thr", "dfs", "pct", "random", "steps", "schedules/s");
+	printf("%-18s %3s  %-17s %8s %8s %7s %10s\n", "scenario", "thr", "dfs", "pct", "random", "steps",
+	       "schedules/s");
 	for (const struct scenario *const *s = scenarios; *s != NULL; s++) {
 		struct found found[3];
 		double started = seconds();
@@ -204,7 +207,8 @@ static bool find_fault(int number)
 	for (uint64_t round = 250; seconds() - begin < wish.seconds; round *= 2) {
 		for (const struct scenario *const *s = scenarios; *s != NULL; s++) {
 			for (int mode = MODE_RANDOM; mode <= MODE_DFS; mode++) {
-				run_schedules(*s, how(mode, false), mode == MODE_DFS ? 1 : done + 1, done + round, &found);
+				run_schedules(*s, how(mode, false), mode == MODE_DFS ? 1 : done + 1, done + round,
+					      &found);
 				total += found.schedules;
 				if (!found.any)
 					continue;
@@ -240,9 +244,10 @@ static int run_faults(void)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: explore [--list] [--tap] [--scenario NAME] [--mode random|pct|dfs] [--schedules N]\n"
-			"               [--dfs-cap N] [--seed N] [--depth N] [--number N] [--trace]\n"
-			"               [--fault N] [--faults] [--seconds N]\n");
+	fprintf(stderr,
+		"usage: explore [--list] [--tap] [--scenario NAME] [--mode random|pct|dfs] [--schedules N]\n"
+		"               [--dfs-cap N] [--seed N] [--depth N] [--number N] [--trace]\n"
+		"               [--fault N] [--faults] [--seconds N]\n");
 	return 2;
 }
 

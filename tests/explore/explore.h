@@ -35,14 +35,14 @@
 
 struct scenario {
 	const char *name;
-	const char *what;    /* one line for people */
-	unsigned threads;    /* 1 to THREADS */
-	bool ending;         /* the threads end while others run; else after all have stopped */
-	bool cold;           /* enter() runs concurrently, as part of body() */
-	void (*prepare)(void);         /* MAIN, before the threads */
-	void (*enter)(void);           /* each thread, one after the other; NULL: nothing */
-	void (*body[THREADS])(void);   /* all at once */
-	void (*finish)(void);          /* MAIN, after the threads */
+	const char *what;            /* one line for people */
+	unsigned threads;            /* 1 to THREADS */
+	bool ending;                 /* the threads end while others run; else after all have stopped */
+	bool cold;                   /* enter() runs concurrently, as part of body() */
+	void (*prepare)(void);       /* MAIN, before the threads */
+	void (*enter)(void);         /* each thread, one after the other; NULL: nothing */
+	void (*body[THREADS])(void); /* all at once */
+	void (*finish)(void);        /* MAIN, after the threads */
 };
 
 /* Number of the present thread, or MAIN. */

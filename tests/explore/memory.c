@@ -65,8 +65,8 @@
 
 struct store {
 	uint64_t value;
-	int by;      /* thread, or -1: was there when the schedule began */
-	uint32_t at; /* its clock */
+	int by;              /* thread, or -1: was there when the schedule began */
+	uint32_t at;         /* its clock */
 	uint32_t sequential; /* place in the order of seq_cst operations, or 0 */
 	struct clock release;
 	uint32_t seen[THREADS]; /* who has read it, when first; 0: not */
@@ -120,7 +120,7 @@ extern char subject_data_begin[], subject_data_end[], subject_bss_begin[], subje
 
 struct watched watched[REGIONS];
 static struct region regions[REGIONS]; /* the heap first */
-static bool *freed; /* for each granule of the heap */
+static bool *freed;                    /* for each granule of the heap */
 
 static struct granule granule[GRANULES];
 static struct segment segment[SEGMENTS];
@@ -132,12 +132,12 @@ static struct block *last_block;
 static uintptr_t arena_threads; /* from here on: allocated while threads run */
 static bool learning, learned;
 
-static struct clock now[THREADS];         /* what happens before a thread's present */
-static struct clock visible[THREADS];     /* what a thread's loads must not miss: at least `now` */
-static struct clock acquired[THREADS];    /* from relaxed loads, for an acquire fence to come */
-static struct clock fenced[THREADS];      /* `now` at the last release fence */
-static struct clock sequential_fences;    /* joined by all seq_cst fences so far */
-static uint32_t sequential_count;         /* seq_cst operations so far */
+static struct clock now[THREADS];      /* what happens before a thread's present */
+static struct clock visible[THREADS];  /* what a thread's loads must not miss: at least `now` */
+static struct clock acquired[THREADS]; /* from relaxed loads, for an acquire fence to come */
+static struct clock fenced[THREADS];   /* `now` at the last release fence */
+static struct clock sequential_fences; /* joined by all seq_cst fences so far */
+static uint32_t sequential_count;      /* seq_cst operations so far */
 static uint32_t sequential_fence_at[THREADS];
 static struct {
 	struct clock call, answers;
@@ -677,7 +677,7 @@ uint64_t memory_rmw(void *p, unsigned size, enum rmw op, uint64_t v, int order, 
 		new = old - v;
 		break;
 	case RMW_AND:
-		new = old & v;
+		new = old &v;
 		break;
 	case RMW_OR:
 		new = old | v;

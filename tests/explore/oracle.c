@@ -40,12 +40,12 @@ static uint64_t capacity, time;
 static unsigned loading;
 static bool is_loading[KEYS_MAX];
 static unsigned loads[KEYS_MAX];
-static bool in_use[KEYS_MAX];         /* the predicate says no, or said so lately */
-static unsigned calls[KEYS_MAX];      /* running, for the key */
-static uint64_t touched[KEYS_MAX];    /* when such a call last began or ended */
-static uint64_t began[THREADS + 1];   /* the thread's present call */
+static bool in_use[KEYS_MAX];       /* the predicate says no, or said so lately */
+static unsigned calls[KEYS_MAX];    /* running, for the key */
+static uint64_t touched[KEYS_MAX];  /* when such a call last began or ended */
+static uint64_t began[THREADS + 1]; /* the thread's present call */
 static bool one_hash;
-static unsigned running;              /* calls of any kind */
+static unsigned running;                /* calls of any kind */
 static uint64_t others_at[THREADS + 1]; /* when another thread last had a call, as seen by this one */
 
 void oracle_begin(void)

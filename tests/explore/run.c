@@ -30,8 +30,11 @@ static void learn(const struct scenario *s)
 	memory_unlearn();
 	memory_learn(true);
 	for (uint64_t number = 1; number <= LEARN; number++) {
-		struct plan p = { .mode = number % 2 != 0 ? MODE_RANDOM : MODE_PCT, .number = number, .depth = 3,
-				  .length = 200, .all_points = true };
+		struct plan p = { .mode = number % 2 != 0 ? MODE_RANDOM : MODE_PCT,
+				  .number = number,
+				  .depth = 3,
+				  .length = 200,
+				  .all_points = true };
 
 		sched_run(s, &p, &result);
 	}

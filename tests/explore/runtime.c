@@ -74,22 +74,22 @@ void __tsan_func_exit(void)
 {
 }
 
-#define PLAIN(name, size, write)             \
-	void __tsan_##name(void *p);         \
-	void __tsan_##name(void *p)          \
-	{                                    \
-		plain(p, size, write, PC);   \
+#define PLAIN(name, size, write)           \
+	void __tsan_##name(void *p);       \
+	void __tsan_##name(void *p)        \
+	{                                  \
+		plain(p, size, write, PC); \
 	}
-#define PLAIN_SIZE(size)                                          \
-	PLAIN(read##size, size, false)                            \
-	PLAIN(write##size, size, true)                            \
-	PLAIN(read_write##size, size, true)                       \
-	PLAIN(unaligned_read##size, size, false)                  \
-	PLAIN(unaligned_write##size, size, true)                  \
-	PLAIN(unaligned_read_write##size, size, true)             \
-	PLAIN(volatile_read##size, size, false)                   \
-	PLAIN(volatile_write##size, size, true)                   \
-	PLAIN(unaligned_volatile_read##size, size, false)         \
+#define PLAIN_SIZE(size)                                  \
+	PLAIN(read##size, size, false)                    \
+	PLAIN(write##size, size, true)                    \
+	PLAIN(read_write##size, size, true)               \
+	PLAIN(unaligned_read##size, size, false)          \
+	PLAIN(unaligned_write##size, size, true)          \
+	PLAIN(unaligned_read_write##size, size, true)     \
+	PLAIN(volatile_read##size, size, false)           \
+	PLAIN(volatile_write##size, size, true)           \
+	PLAIN(unaligned_volatile_read##size, size, false) \
 	PLAIN(unaligned_volatile_write##size, size, true)
 PLAIN_SIZE(1)
 PLAIN_SIZE(2)
@@ -152,14 +152,14 @@ static inline void atomic_point(const volatile void *p)
 #define RAW(bits) ((volatile uint##bits##_t *)(uintptr_t)p)
 #define ALONE() (serial && (memory_plain((const void *)p, sizeof(*p), false, PC), true))
 
-#define ATOMIC_RMW(bits, name, op, builtin)                                                                 \
+#define ATOMIC_RMW(bits, name, op, builtin)                                                                   \
 	uint##bits##_t __tsan_atomic##bits##_##name(volatile uint##bits##_t *p, uint##bits##_t v, int order); \
 	uint##bits##_t __tsan_atomic##bits##_##name(volatile uint##bits##_t *p, uint##bits##_t v, int order)  \
-	{                                                                                                   \
-		if (ALONE())                                                                                \
-			return builtin(p, v, __ATOMIC_SEQ_CST);                                             \
-		atomic_point(p);                                                                             \
-		return (uint##bits##_t)memory_rmw((void *)(uintptr_t)p, bits / 8, op, v, order, PC);        \
+	{                                                                                                     \
+		if (ALONE())                                                                                  \
+			return builtin(p, v, __ATOMIC_SEQ_CST);                                               \
+		atomic_point(p);                                                                              \
+		return (uint##bits##_t)memory_rmw((void *)(uintptr_t)p, bits / 8, op, v, order, PC);          \
 	}
 
 #define ATOMIC(bits)                                                                                                   \
@@ -168,7 +168,7 @@ static inline void atomic_point(const volatile void *p)
 	{                                                                                                              \
 		if (ALONE())                                                                                           \
 			return *p;                                                                                     \
-		atomic_point(p);                                                                                        \
+		atomic_point(p);                                                                                       \
 		return (uint##bits##_t)memory_load((const void *)(uintptr_t)p, bits / 8, order, PC);                   \
 	}                                                                                                              \
 	void __tsan_atomic##bits##_store(volatile uint##bits##_t *p, uint##bits##_t v, int order);                     \
@@ -178,7 +178,7 @@ static inline void atomic_point(const volatile void *p)
 			*p = v;                                                                                        \
 			return;                                                                                        \
 		}                                                                                                      \
-		atomic_point(p);                                                                                        \
+		atomic_point(p);                                                                                       \
 		memory_store((void *)(uintptr_t)p, bits / 8, v, order, PC);                                            \
 	}                                                                                                              \
 	ATOMIC_RMW(bits, exchange, RMW_EXCHANGE, __atomic_exchange_n)                                                  \
@@ -198,7 +198,7 @@ static inline void atomic_point(const volatile void *p)
 			memory_plain((const void *)(uintptr_t)p, bits / 8, true, pc);                                  \
 			return __atomic_compare_exchange_n(p, e, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);        \
 		}                                                                                                      \
-		atomic_point(p);                                                                                        \
+		atomic_point(p);                                                                                       \
 		done = memory_cas((void *)(uintptr_t)p, bits / 8, &expected, v, order, failure, weak, pc);             \
 		*e = (uint##bits##_t)expected;                                                                         \
 		return done;                                                                                           \
@@ -469,7 +469,7 @@ void runtime_thread_end(void)
 
 static struct {
 	unsigned nesting;
-	uint32_t section; /* number of the last section begun */
+	uint32_t section;   /* number of the last section begun */
 	struct clock ended; /* what all ended sections did */
 } reader[THREADS + 1];
 

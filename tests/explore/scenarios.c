@@ -27,17 +27,17 @@ enum { A = 1, B, C, D, E, FRESH = 16 };
 /* What a loader is asked to do. */
 enum how {
 	LOADS,
-	FAILS,        /* with 77 */
-	FAILS_FIRST,  /* the first load of the key fails */
-	LEAVES,       /* unwinds the thread's stack */
+	FAILS,       /* with 77 */
+	FAILS_FIRST, /* the first load of the key fails */
+	LEAVES,      /* unwinds the thread's stack */
 	LEAVES_FIRST,
-	ASKS_ITSELF,  /* gets its own key inside */
-	NESTS         /* gets the key after its own inside */
+	ASKS_ITSELF, /* gets its own key inside */
+	NESTS        /* gets the key after its own inside */
 };
 
 static struct larder_cache *cache;
 static uint64_t capacity;
-static bool one_bucket;            /* all keys have the same hash */
+static bool one_bucket; /* all keys have the same hash */
 static bool has_predicate;
 static unsigned says_no[KEYS_MAX]; /* so often the predicate says no about a key */
 static bool closed;
@@ -465,13 +465,23 @@ static void glance_a(void)
 }
 
 static const struct scenario hit_evict = {
-	.name = "hit-evict", .what = "a hit, while a miss of another key nominates, proves and takes the entry",
-	.threads = 2, .prepare = hit_evict_prepare, .enter = greet, .body = { glance_a, visit_b }, .finish = settle,
+	.name = "hit-evict",
+	.what = "a hit, while a miss of another key nominates, proves and takes the entry",
+	.threads = 2,
+	.prepare = hit_evict_prepare,
+	.enter = greet,
+	.body = { glance_a, visit_b },
+	.finish = settle,
 };
 
 static const struct scenario hit_evict_reload = {
-	.name = "hit-evict-reload", .what = "the same, and the hit's key is loaded again", .threads = 2,
-	.prepare = hit_evict_prepare, .enter = greet, .body = { hit_a_twice, visit_b }, .finish = settle,
+	.name = "hit-evict-reload",
+	.what = "the same, and the hit's key is loaded again",
+	.threads = 2,
+	.prepare = hit_evict_prepare,
+	.enter = greet,
+	.body = { hit_a_twice, visit_b },
+	.finish = settle,
 };
 
 /* Two nominees are proven and lie in the ring. */
@@ -500,8 +510,13 @@ static void visit_c(void)
 }
 
 static const struct scenario rescue = {
-	.name = "rescue", .what = "a hit on a proven nominee, while a miss pops its ticket", .threads = 2,
-	.prepare = ring_prepare, .enter = greet, .body = { glance_b, visit_a }, .finish = settle,
+	.name = "rescue",
+	.what = "a hit on a proven nominee, while a miss pops its ticket",
+	.threads = 2,
+	.prepare = ring_prepare,
+	.enter = greet,
+	.body = { glance_b, visit_a },
+	.finish = settle,
 };
 
 static void trim_one(void)
@@ -515,8 +530,12 @@ static void visit_e(void)
 }
 
 static const struct scenario ticket = {
-	.name = "ticket", .what = "a ticket in somebody's hand, while its entry is rescued and nominated again",
-	.threads = 3, .prepare = ring_prepare, .enter = greet, .body = { glance_b, trim_one, visit_e },
+	.name = "ticket",
+	.what = "a ticket in somebody's hand, while its entry is rescued and nominated again",
+	.threads = 3,
+	.prepare = ring_prepare,
+	.enter = greet,
+	.body = { glance_b, trim_one, visit_e },
 	.finish = settle,
 };
 
@@ -551,18 +570,33 @@ static void open_4(void)
 }
 
 static const struct scenario leaders = {
-	.name = "leaders", .what = "two threads miss one key: one load", .threads = 2, .prepare = open_2, .enter = greet,
-	.body = { get_a, get_a }, .finish = one_load,
+	.name = "leaders",
+	.what = "two threads miss one key: one load",
+	.threads = 2,
+	.prepare = open_2,
+	.enter = greet,
+	.body = { get_a, get_a },
+	.finish = one_load,
 };
 
 static const struct scenario follow = {
-	.name = "follow", .what = "one leads, two follow, the value is published", .threads = 3, .prepare = open_3,
-	.enter = greet, .body = { get_a, get_a, get_a }, .finish = one_load,
+	.name = "follow",
+	.what = "one leads, two follow, the value is published",
+	.threads = 3,
+	.prepare = open_3,
+	.enter = greet,
+	.body = { get_a, get_a, get_a },
+	.finish = one_load,
 };
 
 static const struct scenario baton = {
-	.name = "baton", .what = "one leads, three follow: each woken wakes the next", .threads = 4, .prepare = open_4,
-	.enter = greet, .body = { get_a, get_a, get_a, get_a }, .finish = one_load,
+	.name = "baton",
+	.what = "one leads, three follow: each woken wakes the next",
+	.threads = 4,
+	.prepare = open_4,
+	.enter = greet,
+	.body = { get_a, get_a, get_a, get_a },
+	.finish = one_load,
 };
 
 static void open_1(void)
@@ -603,13 +637,23 @@ static void leave_or_follow(void)
 }
 
 static const struct scenario follow_fail = {
-	.name = "follow-fail", .what = "a load fails; its follower asks again at once, and there is room",
-	.threads = 2, .prepare = open_1, .enter = greet, .body = { fail_a, fail_or_follow }, .finish = settle,
+	.name = "follow-fail",
+	.what = "a load fails; its follower asks again at once, and there is room",
+	.threads = 2,
+	.prepare = open_1,
+	.enter = greet,
+	.body = { fail_a, fail_or_follow },
+	.finish = settle,
 };
 
 static const struct scenario follow_abandon = {
-	.name = "follow-abandon", .what = "the leader leaves its loader by unwinding; its follower asks again",
-	.threads = 2, .prepare = open_1, .enter = greet, .body = { leave_a, leave_or_follow }, .finish = settle,
+	.name = "follow-abandon",
+	.what = "the leader leaves its loader by unwinding; its follower asks again",
+	.threads = 2,
+	.prepare = open_1,
+	.enter = greet,
+	.body = { leave_a, leave_or_follow },
+	.finish = settle,
 };
 
 static void fail_first(void)
@@ -625,20 +669,35 @@ static void leave_first(void)
 }
 
 static const struct scenario fail_3 = {
-	.name = "fail-3", .what = "three ask, the first load fails, all ask again", .threads = 3, .prepare = open_1,
-	.enter = greet, .body = { fail_first, fail_first, fail_first }, .finish = settle,
+	.name = "fail-3",
+	.what = "three ask, the first load fails, all ask again",
+	.threads = 3,
+	.prepare = open_1,
+	.enter = greet,
+	.body = { fail_first, fail_first, fail_first },
+	.finish = settle,
 };
 
 static const struct scenario abandon_3 = {
-	.name = "abandon-3", .what = "three ask, the first leader's thread ends in its loader", .threads = 3,
-	.ending = true, .prepare = open_1, .enter = greet, .body = { leave_first, leave_first, leave_first },
+	.name = "abandon-3",
+	.what = "three ask, the first leader's thread ends in its loader",
+	.threads = 3,
+	.ending = true,
+	.prepare = open_1,
+	.enter = greet,
+	.body = { leave_first, leave_first, leave_first },
 	.finish = settle,
 };
 
 /* A follower still sleeps on a value that is evicted at once. */
 static const struct scenario follow_evict = {
-	.name = "follow-evict", .what = "a follower wakes when the value is due for eviction already", .threads = 3,
-	.prepare = open_1, .enter = greet, .body = { visit_a, visit_a, visit_b }, .finish = settle,
+	.name = "follow-evict",
+	.what = "a follower wakes when the value is due for eviction already",
+	.threads = 3,
+	.prepare = open_1,
+	.enter = greet,
+	.body = { visit_a, visit_a, visit_b },
+	.finish = settle,
 };
 
 /* Thread 0 has A, passed over or about to be. */
@@ -661,23 +720,43 @@ static void visit_b_twice(void)
 }
 
 static const struct scenario release_wanted = {
-	.name = "release-wanted", .what = "the release of an entry that is passed over; then it can be evicted",
-	.threads = 2, .prepare = open_1, .enter = keep_a, .body = { put_kept, visit_b_twice }, .finish = settle,
+	.name = "release-wanted",
+	.what = "the release of an entry that is passed over; then it can be evicted",
+	.threads = 2,
+	.prepare = open_1,
+	.enter = keep_a,
+	.body = { put_kept, visit_b_twice },
+	.finish = settle,
 };
 
 static const struct scenario release_wanted_2 = {
-	.name = "release-wanted-2", .what = "the same, with two who want it", .threads = 3, .prepare = open_1,
-	.enter = keep_a, .body = { put_kept, visit_b, visit_c }, .finish = settle,
+	.name = "release-wanted-2",
+	.what = "the same, with two who want it",
+	.threads = 3,
+	.prepare = open_1,
+	.enter = keep_a,
+	.body = { put_kept, visit_b, visit_c },
+	.finish = settle,
 };
 
 static const struct scenario last_unit = {
-	.name = "last-unit", .what = "two keys, one unit", .threads = 2, .prepare = open_1, .enter = greet,
-	.body = { visit_a, visit_b_twice }, .finish = settle,
+	.name = "last-unit",
+	.what = "two keys, one unit",
+	.threads = 2,
+	.prepare = open_1,
+	.enter = greet,
+	.body = { visit_a, visit_b_twice },
+	.finish = settle,
 };
 
 static const struct scenario last_unit_3 = {
-	.name = "last-unit-3", .what = "three keys, one unit, all at once", .threads = 3, .prepare = open_1, .enter = greet,
-	.body = { visit_a, visit_b, visit_c }, .finish = settle,
+	.name = "last-unit-3",
+	.what = "three keys, one unit, all at once",
+	.threads = 3,
+	.prepare = open_1,
+	.enter = greet,
+	.body = { visit_a, visit_b, visit_c },
+	.finish = settle,
 };
 
 /* B is released for good before C asks twice: the second time it must not be refused. */
@@ -714,8 +793,13 @@ static void visit_c_twice(void)
 }
 
 static const struct scenario busy = {
-	.name = "busy", .what = "pins move from entry to entry; a refusal must be true of each unit", .threads = 2,
-	.prepare = two_prepare, .enter = greet, .body = { moving_pins, visit_c_twice }, .finish = settle,
+	.name = "busy",
+	.what = "pins move from entry to entry; a refusal must be true of each unit",
+	.threads = 2,
+	.prepare = two_prepare,
+	.enter = greet,
+	.body = { moving_pins, visit_c_twice },
+	.finish = settle,
 };
 
 static void visit_d(void)
@@ -730,19 +814,33 @@ static void lose_insertion_prepare(void)
 }
 
 static const struct scenario busy_transit = {
-	.name = "busy-transit", .what = "a unit is on its way back from a lost insertion when another asks",
-	.threads = 3, .prepare = lose_insertion_prepare, .enter = keep_a, .body = { visit_b, visit_b, visit_c },
+	.name = "busy-transit",
+	.what = "a unit is on its way back from a lost insertion when another asks",
+	.threads = 3,
+	.prepare = lose_insertion_prepare,
+	.enter = keep_a,
+	.body = { visit_b, visit_b, visit_c },
 	.finish = settle,
 };
 
 static const struct scenario busy_loading = {
-	.name = "busy-loading", .what = "refused while the unit is being loaded, then again when it is not", .threads = 2,
-	.prepare = open_1, .enter = greet, .body = { visit_a, visit_b_twice }, .finish = settle,
+	.name = "busy-loading",
+	.what = "refused while the unit is being loaded, then again when it is not",
+	.threads = 2,
+	.prepare = open_1,
+	.enter = greet,
+	.body = { visit_a, visit_b_twice },
+	.finish = settle,
 };
 
 static const struct scenario busy_failing = {
-	.name = "busy-failing", .what = "refused while a load runs that then fails", .threads = 3, .prepare = open_1,
-	.enter = greet, .body = { fail_a, visit_b, visit_c }, .finish = settle,
+	.name = "busy-failing",
+	.what = "refused while a load runs that then fails",
+	.threads = 3,
+	.prepare = open_1,
+	.enter = greet,
+	.body = { fail_a, visit_b, visit_c },
+	.finish = settle,
 };
 
 static void close_until(void)
@@ -756,8 +854,13 @@ static void close_until(void)
 }
 
 static const struct scenario close_release = {
-	.name = "close-release", .what = "close is tried until the last release lets it", .threads = 2, .prepare = open_1,
-	.enter = keep_a, .body = { put_kept, close_until }, .finish = settle,
+	.name = "close-release",
+	.what = "close is tried until the last release lets it",
+	.threads = 2,
+	.prepare = open_1,
+	.enter = keep_a,
+	.body = { put_kept, close_until },
+	.finish = settle,
 };
 
 static void keep_both(void)
@@ -768,8 +871,14 @@ static void keep_both(void)
 }
 
 static const struct scenario close_release_2 = {
-	.name = "close-release-2", .what = "the same with two pins, and threads that end", .threads = 3, .ending = true,
-	.prepare = open_1, .enter = keep_both, .body = { put_kept, put_kept, close_until }, .finish = settle,
+	.name = "close-release-2",
+	.what = "the same with two pins, and threads that end",
+	.threads = 3,
+	.ending = true,
+	.prepare = open_1,
+	.enter = keep_both,
+	.body = { put_kept, put_kept, close_until },
+	.finish = settle,
 };
 
 static void dup_and_put(void)
@@ -784,8 +893,13 @@ static void dup_and_put(void)
 }
 
 static const struct scenario dup_search = {
-	.name = "dup-search", .what = "a pin is doubled and the first given back, while slots are searched",
-	.threads = 2, .prepare = open_1, .enter = keep_a, .body = { dup_and_put, visit_b }, .finish = settle,
+	.name = "dup-search",
+	.what = "a pin is doubled and the first given back, while slots are searched",
+	.threads = 2,
+	.prepare = open_1,
+	.enter = keep_a,
+	.body = { dup_and_put, visit_b },
+	.finish = settle,
 };
 
 /* The copy lies in an earlier slot than the original: A is pinned after another pin. */
@@ -802,8 +916,13 @@ static void keep_c_a(void)
 }
 
 static const struct scenario dup_before = {
-	.name = "dup-before", .what = "the same, the copy in a slot that is searched before the original's", .threads = 2,
-	.prepare = open_2, .enter = keep_c_a, .body = { dup_and_put, visit_b_twice }, .finish = settle,
+	.name = "dup-before",
+	.what = "the same, the copy in a slot that is searched before the original's",
+	.threads = 2,
+	.prepare = open_2,
+	.enter = keep_c_a,
+	.body = { dup_and_put, visit_b_twice },
+	.finish = settle,
 };
 
 static void send_a(void)
@@ -830,8 +949,13 @@ static void receive_a(void)
 }
 
 static const struct scenario remote = {
-	.name = "remote-release", .what = "a pin is handed to another thread, which gives it back", .threads = 3,
-	.prepare = open_1, .enter = greet, .body = { send_a, receive_a, visit_b }, .finish = settle,
+	.name = "remote-release",
+	.what = "a pin is handed to another thread, which gives it back",
+	.threads = 3,
+	.prepare = open_1,
+	.enter = greet,
+	.body = { send_a, receive_a, visit_b },
+	.finish = settle,
 };
 
 static void chain_prepare(void)
@@ -843,13 +967,23 @@ static void chain_prepare(void)
 }
 
 static const struct scenario chains = {
-	.name = "chains", .what = "one bucket: entries are unlinked while others are inserted", .threads = 3,
-	.prepare = chain_prepare, .enter = greet, .body = { visit_c, visit_d, glance_b }, .finish = settle,
+	.name = "chains",
+	.what = "one bucket: entries are unlinked while others are inserted",
+	.threads = 3,
+	.prepare = chain_prepare,
+	.enter = greet,
+	.body = { visit_c, visit_d, glance_b },
+	.finish = settle,
 };
 
 static const struct scenario chains_same = {
-	.name = "chains-same", .what = "one bucket: two insertions of one key, and one of another", .threads = 3,
-	.prepare = chain_prepare, .enter = greet, .body = { visit_c, visit_c, visit_d }, .finish = settle,
+	.name = "chains-same",
+	.what = "one bucket: two insertions of one key, and one of another",
+	.threads = 3,
+	.prepare = chain_prepare,
+	.enter = greet,
+	.body = { visit_c, visit_c, visit_d },
+	.finish = settle,
 };
 
 static void chain_prepare_1(void)
@@ -867,13 +1001,23 @@ static void visit_b_a_b(void)
 }
 
 static const struct scenario reuse = {
-	.name = "reuse", .what = "two keys, one bucket, one unit: a place comes back with the other key", .threads = 2,
-	.prepare = chain_prepare_1, .enter = greet, .body = { glance_a, visit_b_a_b }, .finish = settle,
+	.name = "reuse",
+	.what = "two keys, one bucket, one unit: a place comes back with the other key",
+	.threads = 2,
+	.prepare = chain_prepare_1,
+	.enter = greet,
+	.body = { glance_a, visit_b_a_b },
+	.finish = settle,
 };
 
 static const struct scenario reuse_3 = {
-	.name = "reuse-3", .what = "the same with a third key and thread", .threads = 3, .prepare = chain_prepare_1,
-	.enter = greet, .body = { hit_a_twice, visit_b, visit_c_twice }, .finish = settle,
+	.name = "reuse-3",
+	.what = "the same with a third key and thread",
+	.threads = 3,
+	.prepare = chain_prepare_1,
+	.enter = greet,
+	.body = { hit_a_twice, visit_b, visit_c_twice },
+	.finish = settle,
 };
 
 static void trim_all(void)
@@ -888,13 +1032,23 @@ static void visit_a_b(void)
 }
 
 static const struct scenario trim_hit = {
-	.name = "trim-hit", .what = "trimming against hits and reloads", .threads = 2, .prepare = two_prepare,
-	.enter = greet, .body = { visit_a_b, trim_all }, .finish = settle,
+	.name = "trim-hit",
+	.what = "trimming against hits and reloads",
+	.threads = 2,
+	.prepare = two_prepare,
+	.enter = greet,
+	.body = { visit_a_b, trim_all },
+	.finish = settle,
 };
 
 static const struct scenario trim_trim = {
-	.name = "trim-trim", .what = "two trim, one hits", .threads = 3, .prepare = ring_prepare, .enter = greet,
-	.body = { trim_all, trim_all, glance_b }, .finish = settle,
+	.name = "trim-trim",
+	.what = "two trim, one hits",
+	.threads = 3,
+	.prepare = ring_prepare,
+	.enter = greet,
+	.body = { trim_all, trim_all, glance_b },
+	.finish = settle,
 };
 
 static void predicate_prepare(void)
@@ -908,8 +1062,13 @@ static void predicate_prepare(void)
 }
 
 static const struct scenario predicate = {
-	.name = "predicate", .what = "the predicate refuses the oldest, which is hit meanwhile", .threads = 2,
-	.prepare = predicate_prepare, .enter = greet, .body = { glance_a, visit_c_twice }, .finish = settle,
+	.name = "predicate",
+	.what = "the predicate refuses the oldest, which is hit meanwhile",
+	.threads = 2,
+	.prepare = predicate_prepare,
+	.enter = greet,
+	.body = { glance_a, visit_c_twice },
+	.finish = settle,
 };
 
 static void predicate_all_prepare(void)
@@ -920,13 +1079,24 @@ static void predicate_all_prepare(void)
 }
 
 static const struct scenario predicate_all = {
-	.name = "predicate-all", .what = "the predicate refuses all; two ask, one hits", .threads = 3,
-	.prepare = predicate_all_prepare, .enter = greet, .body = { glance_a, visit_c, visit_d }, .finish = settle,
+	.name = "predicate-all",
+	.what = "the predicate refuses all; two ask, one hits",
+	.threads = 3,
+	.prepare = predicate_all_prepare,
+	.enter = greet,
+	.body = { glance_a, visit_c, visit_d },
+	.finish = settle,
 };
 
 static const struct scenario cold = {
-	.name = "cold", .what = "threads meet the library, load one key, and end, all at once", .threads = 3,
-	.ending = true, .cold = true, .prepare = open_3, .body = { get_a, get_a, visit_b }, .finish = settle,
+	.name = "cold",
+	.what = "threads meet the library, load one key, and end, all at once",
+	.threads = 3,
+	.ending = true,
+	.cold = true,
+	.prepare = open_3,
+	.body = { get_a, get_a, visit_b },
+	.finish = settle,
 };
 
 static void read_statistics(void)
@@ -945,8 +1115,13 @@ static void read_statistics(void)
 }
 
 static const struct scenario statistics = {
-	.name = "statistics", .what = "a snapshot while entries come and go", .threads = 3, .prepare = hit_evict_prepare,
-	.enter = greet, .body = { read_statistics, visit_b, visit_a }, .finish = settle,
+	.name = "statistics",
+	.what = "a snapshot while entries come and go",
+	.threads = 3,
+	.prepare = hit_evict_prepare,
+	.enter = greet,
+	.body = { read_statistics, visit_b, visit_a },
+	.finish = settle,
 };
 
 static void steps(void)
@@ -956,8 +1131,13 @@ static void steps(void)
 }
 
 static const struct scenario background = {
-	.name = "background", .what = "background work beside hits and misses", .threads = 3, .prepare = two_prepare,
-	.enter = greet, .body = { steps, glance_a, visit_c }, .finish = settle,
+	.name = "background",
+	.what = "background work beside hits and misses",
+	.threads = 3,
+	.prepare = two_prepare,
+	.enter = greet,
+	.body = { steps, glance_a, visit_c },
+	.finish = settle,
 };
 
 static void ask_itself(void)
@@ -966,8 +1146,13 @@ static void ask_itself(void)
 }
 
 static const struct scenario deadlock = {
-	.name = "deadlock", .what = "a loader asks for its own key, while another follows it", .threads = 2,
-	.prepare = open_2, .enter = greet, .body = { ask_itself, visit_b }, .finish = settle,
+	.name = "deadlock",
+	.what = "a loader asks for its own key, while another follows it",
+	.threads = 2,
+	.prepare = open_2,
+	.enter = greet,
+	.body = { ask_itself, visit_b },
+	.finish = settle,
 };
 
 static void nest_a(void)
@@ -976,8 +1161,13 @@ static void nest_a(void)
 }
 
 static const struct scenario nested = {
-	.name = "nested", .what = "a loader gets another key, which a third thread loads too", .threads = 3,
-	.prepare = open_2, .enter = greet, .body = { nest_a, visit_b, visit_a }, .finish = settle,
+	.name = "nested",
+	.what = "a loader gets another key, which a third thread loads too",
+	.threads = 3,
+	.prepare = open_2,
+	.enter = greet,
+	.body = { nest_a, visit_b, visit_a },
+	.finish = settle,
 };
 
 /* 28 slots in a chunk: thread 0 holds 27 or more, the next pins need another chunk. */
@@ -1009,15 +1199,34 @@ static void dup_more(void)
 }
 
 static const struct scenario many_pins = {
-	.name = "many-pins", .what = "a thread's slots are used up while slots are searched", .threads = 2,
-	.prepare = open_1, .enter = keep_many, .body = { dup_more, visit_b }, .finish = settle,
+	.name = "many-pins",
+	.what = "a thread's slots are used up while slots are searched",
+	.threads = 2,
+	.prepare = open_1,
+	.enter = keep_many,
+	.body = { dup_more, visit_b },
+	.finish = settle,
 };
 
 const struct scenario *const scenarios[] = {
-	&hit_evict,	&hit_evict_reload, &rescue,	   &ticket,	    &leaders,	      &follow,	      &baton,
-	&follow_fail,	&follow_abandon,   &fail_3, &abandon_3, &follow_evict,  &release_wanted, &release_wanted_2, &last_unit,    &last_unit_3,
-	&busy,		&busy_transit,	   &busy_loading,  &busy_failing,   &close_release,   &close_release_2, &dup_search,
-	&dup_before,	&remote,	   &chains,	   &chains_same,    &reuse,	      &reuse_3,	      &trim_hit,
-	&trim_trim,	&predicate,	   &predicate_all, &cold,	    &statistics,      &background,    &deadlock,
-	&nested,	&many_pins,	   NULL,
+	&hit_evict,      &hit_evict_reload,
+	&rescue,         &ticket,
+	&leaders,        &follow,
+	&baton,          &follow_fail,
+	&follow_abandon, &fail_3,
+	&abandon_3,      &follow_evict,
+	&release_wanted, &release_wanted_2,
+	&last_unit,      &last_unit_3,
+	&busy,           &busy_transit,
+	&busy_loading,   &busy_failing,
+	&close_release,  &close_release_2,
+	&dup_search,     &dup_before,
+	&remote,         &chains,
+	&chains_same,    &reuse,
+	&reuse_3,        &trim_hit,
+	&trim_trim,      &predicate,
+	&predicate_all,  &cold,
+	&statistics,     &background,
+	&deadlock,       &nested,
+	&many_pins,      NULL,
 };

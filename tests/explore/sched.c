@@ -64,8 +64,8 @@
 enum fiber_state { CAN_RUN, ASLEEP, BLOCKED, DONE };
 
 struct fiber {
-	jmp_buf at;        /* where it stopped */
-	jmp_buf bottom;    /* where explore_leave() goes */
+	jmp_buf at;     /* where it stopped */
+	jmp_buf bottom; /* where explore_leave() goes */
 	ucontext_t start;
 	bool begun;
 	enum fiber_state state;
@@ -436,8 +436,8 @@ static void fiber_main(void)
 }
 
 static _Unwind_Reason_Code stop_at_bottom(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
-					   struct _Unwind_Exception *exception, struct _Unwind_Context *context,
-					   void *arg)
+					  struct _Unwind_Exception *exception, struct _Unwind_Context *context,
+					  void *arg)
 {
 	struct fiber *f = arg;
 

@@ -34,7 +34,8 @@ int main(void)
 			bool ok;
 
 			run_schedules(&t->scenario, how, 1, mode == MODE_DFS ? DFS_CAP : SCHEDULES, &found);
-			ok = t->finds == NULL ? !found.any : found.any && strstr(found.result.message, t->finds) != NULL;
+			ok = t->finds == NULL ? !found.any
+					      : found.any && strstr(found.result.message, t->finds) != NULL;
 			printf("%sok %u - %s, %s: %s (%lu schedules%s)\n", ok ? "" : "not ", ++n, t->scenario.name,
 			       mode_name[mode], t->finds == NULL ? "nothing is found" : "it is found",
 			       (unsigned long)found.schedules, found.exhausted ? ", all" : "");

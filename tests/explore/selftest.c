@@ -59,18 +59,18 @@ static void wake(int count)
 
 /* ---- store buffering: may both miss the other's store? ---- */
 
-#define BUFFERING(name, mine, between, others)  \
-	static void name##_0(void)              \
-	{                                       \
-		store(&x, 1, mine);             \
-		between;                        \
-		r[0] = load(&y, others);        \
-	}                                       \
-	static void name##_1(void)              \
-	{                                       \
-		store(&y, 1, mine);             \
-		between;                        \
-		r[1] = load(&x, others);        \
+#define BUFFERING(name, mine, between, others) \
+	static void name##_0(void)             \
+	{                                      \
+		store(&x, 1, mine);            \
+		between;                       \
+		r[0] = load(&y, others);       \
+	}                                      \
+	static void name##_1(void)             \
+	{                                      \
+		store(&y, 1, mine);            \
+		between;                       \
+		r[1] = load(&x, others);       \
 	}
 
 static void both_missed(void)
@@ -108,37 +108,37 @@ static void sb_heavy_early(void)
 
 /* ---- message passing ---- */
 
-#define PASSING(name, send, receive)                          \
-	static void name##_0(void)                            \
-	{                                                     \
-		plain = 42;                                   \
-		send;                                         \
-	}                                                     \
-	static void name##_1(void)                            \
-	{                                                     \
-		uint64_t seen;                                \
-		receive;                                      \
-		if (seen != 0 && plain != 42)                 \
-			explore_fail("an old message");       \
+#define PASSING(name, send, receive)                    \
+	static void name##_0(void)                      \
+	{                                               \
+		plain = 42;                             \
+		send;                                   \
+	}                                               \
+	static void name##_1(void)                      \
+	{                                               \
+		uint64_t seen;                          \
+		receive;                                \
+		if (seen != 0 && plain != 42)           \
+			explore_fail("an old message"); \
 	}
 
 PASSING(mp_relaxed, store(&x, 1, RLX), seen = load(&x, ACQ))
 PASSING(mp_unacquired, store(&x, 1, REL), seen = load(&x, RLX))
 PASSING(mp_right, store(&x, 1, REL), seen = load(&x, ACQ))
 PASSING(mp_fences, fence(REL); store(&x, 1, RLX), seen = load(&x, RLX); fence(ACQ))
-PASSING(mp_cas, uint64_t zero = 0; (void)atomic_compare_exchange_strong_explicit(&x, &zero, 1, AR, ACQ),
-	seen = load(&x, ACQ))
+PASSING(mp_cas, uint64_t zero = 0;
+	(void)atomic_compare_exchange_strong_explicit(&x, &zero, 1, AR, ACQ), seen = load(&x, ACQ))
 
-#define PASSING_ATOMIC(name, send, receive)            \
-	static void name##_0(void)                     \
-	{                                              \
-		store(&y, 1, RLX);                     \
-		store(&x, 1, send);                    \
-	}                                              \
-	static void name##_1(void)                     \
-	{                                              \
-		r[0] = load(&x, receive);              \
-		r[1] = load(&y, RLX);                  \
+#define PASSING_ATOMIC(name, send, receive) \
+	static void name##_0(void)          \
+	{                                   \
+		store(&y, 1, RLX);          \
+		store(&x, 1, send);         \
+	}                                   \
+	static void name##_1(void)          \
+	{                                   \
+		r[0] = load(&x, receive);   \
+		r[1] = load(&y, RLX);       \
 	}
 
 static void old_message(void)
@@ -215,10 +215,10 @@ static void write_y(void)
 	store(&y, 1, SC);
 }
 
-#define READER(name, first, second, at, order)  \
-	static void name(void)                  \
-	{                                       \
-		r[at] = load(first, order);     \
+#define READER(name, first, second, at, order)   \
+	static void name(void)                   \
+	{                                        \
+		r[at] = load(first, order);      \
 		r[at + 1] = load(second, order); \
 	}
 READER(iriw_acq_0, &x, &y, 0, ACQ)
@@ -485,15 +485,15 @@ static void crashes(void)
 	*(volatile uint64_t *)(uintptr_t)16 = 1;
 }
 
-#define TEST_2(n, w, p, a, b, f, found)                                                            \
-	{                                                                                          \
+#define TEST_2(n, w, p, a, b, f, found)                                                                          \
+	{                                                                                                        \
 		.scenario = { .name = n, .what = w, .threads = 2, .prepare = p, .body = { a, b }, .finish = f }, \
-		.finds = found,                                                                    \
+		.finds = found,                                                                                  \
 	}
-#define TEST_3(n, w, p, a, b, c, f, found)                                                               \
-	{                                                                                                \
+#define TEST_3(n, w, p, a, b, c, f, found)                                                                          \
+	{                                                                                                           \
 		.scenario = { .name = n, .what = w, .threads = 3, .prepare = p, .body = { a, b, c }, .finish = f }, \
-		.finds = found,                                                                          \
+		.finds = found,                                                                                     \
 	}
 
 const struct selftest selftests[] = {
@@ -515,16 +515,22 @@ const struct selftest selftests[] = {
 	TEST_2("mp-atomic-relaxed", "relaxed stores seen out of order", NULL, mpa_relaxed_0, mpa_relaxed_1, old_message,
 	       "an old message"),
 	TEST_2("mp-atomic", "not with release and acquire", NULL, mpa_right_0, mpa_right_1, old_message, NULL),
-	TEST_3("release-sequence", "goes on through a relaxed read-modify-write", NULL, sequence_0, sequence_1, sequence_2,
-	       NULL, NULL),
+	TEST_3("release-sequence", "goes on through a relaxed read-modify-write", NULL, sequence_0, sequence_1,
+	       sequence_2, NULL, NULL),
 	TEST_2("coherence", "one location never goes back", NULL, two_stores, two_loads, NULL, NULL),
 	TEST_2("stale", "two relaxed locations, read in the other order", NULL, first_stores, reads_backwards, NULL,
 	       "out of order"),
-	{ .scenario = { .name = "iriw-acquire", .what = "two readers disagree about two writers", .threads = 4,
-			.body = { write_x, write_y, iriw_acq_0, iriw_acq_1 }, .finish = disagree },
+	{ .scenario = { .name = "iriw-acquire",
+			.what = "two readers disagree about two writers",
+			.threads = 4,
+			.body = { write_x, write_y, iriw_acq_0, iriw_acq_1 },
+			.finish = disagree },
 	  .finds = "readers disagree" },
-	{ .scenario = { .name = "iriw-seq_cst", .what = "not with seq_cst", .threads = 4,
-			.body = { write_x, write_y, iriw_sc_0, iriw_sc_1 }, .finish = disagree } },
+	{ .scenario = { .name = "iriw-seq_cst",
+			.what = "not with seq_cst",
+			.threads = 4,
+			.body = { write_x, write_y, iriw_sc_0, iriw_sc_1 },
+			.finish = disagree } },
 	TEST_2("lost-add", "load and store lose an addition", NULL, lossy_add, lossy_add, lost_add, "an addition"),
 	TEST_2("add", "an atomic addition does not", NULL, add, add, lost_add, NULL),
 	TEST_2("bytes", "neighbouring bytes are no race", NULL, write_low, write_high, NULL, NULL),
@@ -539,12 +545,18 @@ const struct selftest selftests[] = {
 	TEST_2("sleep-in-section", "a sleep in a section", NULL, sleeps_in_section, wakes_one, NULL, "sleeps inside"),
 	TEST_3("wake-all", "set, then wake all", NULL, waits, waits, sets_and_wakes, NULL, NULL),
 	TEST_3("wake-one", "wake one of two", NULL, waits, waits, sets_and_wakes_one, NULL, "deadlock"),
-	TEST_3("wake-pass-on", "who is woken wakes the next", NULL, passes_on, passes_on, sets_and_wakes_one, NULL, NULL),
+	TEST_3("wake-pass-on", "who is woken wakes the next", NULL, passes_on, passes_on, sets_and_wakes_one, NULL,
+	       NULL),
 	TEST_2("wake-early", "wake, then set", NULL, waits, wakes_and_sets, NULL, "deadlock"),
 	TEST_2("livelock", "waits for what nobody does", NULL, spins, lives, NULL, "no end"),
 	TEST_2("yield", "waits in a loop that yields", NULL, yields, sets_x, NULL, NULL),
-	{ .scenario = { .name = "own", .what = "thread-local and thread-specific data", .threads = 2, .ending = true,
-			.prepare = make_key, .body = { uses_own, uses_own }, .finish = both_ended } },
+	{ .scenario = { .name = "own",
+			.what = "thread-local and thread-specific data",
+			.threads = 2,
+			.ending = true,
+			.prepare = make_key,
+			.body = { uses_own, uses_own },
+			.finish = both_ended } },
 	TEST_2("unwind", "a thread leaves by unwinding", NULL, unwinds, lives, was_cleaned, NULL),
 	TEST_2("channel", "a pointer is handed over", NULL, sends, receives, NULL, NULL),
 	TEST_2("crash", "a wild pointer", NULL, crashes, lives, NULL, "at address"),

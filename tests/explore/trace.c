@@ -85,7 +85,8 @@ static void look_up(const void *pc, char *text, size_t size)
 		line[strcspn(line, " \n")] = '\0';
 		if (file[0] == '?')
 			break;
-		used += (size_t)snprintf(text + used, size - used, used == 0 ? "%s (%s)" : " < %s (%s)", file, function);
+		used += (size_t)snprintf(text + used, size - used, used == 0 ? "%s (%s)" : " < %s (%s)", file,
+					 function);
 	}
 	(void)pclose(pipe);
 }

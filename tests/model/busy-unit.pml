@@ -33,8 +33,10 @@
  *         3 WANTED is not set on loading ones      4 slots are searched before the nomination
  *         5 releasing a WANTED entry does not set `changed`
  *         6 a place that loses the insertion does not look at WANTED
- *         7 who holds a ticket and asks counts as a pin
- *         8 the end of a WANTED load does not set `changed`
+ *         7 the slot of a taker, who holds a ticket and looks whether it is good, counts
+ *           as a pin like any other
+ *         8 publication drops WANTED and tells nobody
+ *         9 a release sets `changed` only after it has taken the flag WANTED away
  */
 #ifndef MUTANT
 #define MUTANT 0
@@ -53,8 +55,9 @@
 mtype = { FREE, LOADING, READY, NOM, PROVEN, DEAD };
 
 mtype ph[PLACES];
-byte ver[PLACES];             /* counts changes of the phase */
-bool wanted[PLACES], left[PLACES], spent[PLACES], asked[PLACES];
+byte ticket = NONE;           /* the entry whose exact word T holds: any change makes it void */
+byte seen[2];                 /* the entry whose exact word A, T has seen; likewise */
+bool wanted[PLACES], left[PLACES], spent[PLACES];
 byte slot[3];                 /* 0, 1: A's; 2: T's */
 bool kept[3];                 /* the look has confirmed the pin */
 bool taker;                   /* T's slot is that of one who asks */
@@ -65,6 +68,8 @@ byte v_pinned, v_loading;
 
 /* ghosts */
 bool incall, calm, just[PLACES];
+byte leaving[3];              /* slot given back, release still running */
+bool ending;                  /* T has spent a load that is WANTED and has not told yet */
 byte busy;
 
 #if MUTANT == 1
@@ -73,8 +78,22 @@ byte busy;
 #define ADDS_UP (pinned + loading == CAP)
 #endif
 
-#define HELD(p) (slot[0] == p || slot[1] == p || (slot[2] == p && !taker))
-#define GHOST_1(p) if :: HELD(p) || (ph[p] == LOADING && !spent[p]) -> just[p] = true :: else fi
+/* A pin lasts until its release returns, a load until its end has been told. */
+#if MUTANT == 3
+#define COUNTED(p) !spent[p]
+#else
+#define COUNTED(p) (wanted[p] && !spent[p])
+#endif
+
+#if MUTANT == 7
+#define COUNTS(i) true
+#else
+#define COUNTS(i) !(i == 2 && taker)
+#endif
+
+#define HELD(p) (slot[0] == p || slot[1] == p || (slot[2] == p && !taker) || \
+		 leaving[0] == p || leaving[1] == p || leaving[2] == p)
+#define GHOST_1(p) if :: HELD(p) || (ph[p] == LOADING && (!spent[p] || ending)) -> just[p] = true :: else fi
 #define GHOST                                                        \
 	if                                                           \
 	:: incall -> GHOST_1(0); GHOST_1(1); GHOST_1(2);             \
@@ -82,29 +101,66 @@ byte busy;
 	:: else                                                      \
 	fi
 
-/* reclaim_unpinned(): the pin on e has just ended */
-inline unpinned(e, tell) {
-	tell = false;
-	atomic {
-		if
-		:: ph[e] == NOM && !left[e] -> left[e] = true; tell = true
-		:: ph[e] == NOM && left[e] -> tell = true
-		:: ph[e] == READY && wanted[e] ->
-			wanted[e] = false;
-#if MUTANT != 5
-			tell = true
+/* The word of e changes: what others know about it is out of date. */
+#define CHANGE(e)                                    \
+	if :: ticket == e -> ticket = NONE :: else fi; \
+	if :: seen[0] == e -> seen[0] = NONE :: else fi; \
+	if :: seen[1] == e -> seen[1] = NONE :: else fi
+#define TO(e, p) ph[e] = p; wanted[e] = false; left[e] = false; CHANGE(e)
+
+/*
+ * reclaim_unpinned(): the pin on e has just ended.  `changed` is set before the flag
+ * goes, else another release could find no flag, and a verdict still good, between the
+ * two; and after it, for the role that has cleared it meanwhile and seen the flag.
+ */
+inline unpinned(me, e, done) {
+	done = false;
+	do
+	:: atomic {
+		ph[e] == NOM || (ph[e] == READY && wanted[e]) -> seen[me] = e
+#if MUTANT != 9 && MUTANT != 5
+		; changed = true
 #endif
-		:: else
+		};
+		atomic {
+			if
+			:: seen[me] == e ->
+				if
+				:: ph[e] == NOM -> left[e] = true
+				:: ph[e] == READY -> wanted[e] = false
+				:: else
+				fi;
+				seen[me] = NONE; CHANGE(e); done = true
+			:: else
+			fi
+		};
+		if
+		:: atomic { done -> done = false;
+#if MUTANT != 5
+			changed = true;
+#endif
+			break }
+		:: atomic { !done -> skip }
 		fi
+	:: atomic { !(ph[e] == NOM || (ph[e] == READY && wanted[e])) -> seen[me] = NONE; break }
+	od
+}
+
+/* entry_spend(): the load has no value; who counts on it is told */
+inline spend(e) {
+	atomic {
+		spent[e] = true; w = wanted[e]; ending = w;
+		if
+		:: w
+		:: else -> transit++
+		fi;
+		GHOST
 	};
 	if
-	:: tell -> atomic { changed = true; tell = false }
+	:: w -> atomic { changed = true; ending = false; transit++; w = false; GHOST }
 	:: else
 	fi
 }
-
-/* change of phase */
-#define TO(e, p) ph[e] = p; ver[e] = (ver[e] + 1) % 16; wanted[e] = false; left[e] = false
 
 /* Nobody whose pin was confirmed may lose his value. */
 #define TAKE_SAFELY(e) assert(!(kept[0] && slot[0] == e) && !(kept[1] && slot[1] == e)); TO(e, DEAD)
@@ -116,92 +172,93 @@ proctype A()
 
 	do
 	:: n < OPS ->
-		n++;
-		if :: i = 0 :: i = 1 fi;
-		if
-		:: slot[i] != NONE ->
-			e = slot[i];
-			atomic { slot[i] = NONE; kept[i] = false; GHOST };
-			unpinned(e, tell)
-		:: slot[i] == NONE ->
-			if :: e = 0 :: e = 1 :: e = 2 fi;
-			atomic { slot[i] = e; GHOST };
-			atomic {
-				if
-				:: ph[e] == READY -> kept[i] = true
-				:: ph[e] == NOM || ph[e] == PROVEN -> TO(e, READY); kept[i] = true
-				:: else
-				fi
-			};
+		atomic {
+			n++;
+			if :: i = 0 :: i = 1 fi;
 			if
-			:: !kept[i] -> atomic { slot[i] = NONE; GHOST }; unpinned(e, tell)
-			:: else
+			:: slot[i] != NONE ->
+				e = slot[i]; slot[i] = NONE; kept[i] = false; leaving[i] = e; GHOST
+			:: slot[i] == NONE ->
+				if :: e = 0 :: e = 1 :: e = 2 fi;
+				slot[i] = e; GHOST
 			fi
-		fi
+		};
+		if
+		:: atomic { slot[i] == NONE -> skip }
+		:: atomic { slot[i] != NONE ->
+			if
+			:: ph[e] == READY -> kept[i] = true
+			:: ph[e] == NOM || ph[e] == PROVEN -> TO(e, READY); kept[i] = true
+			:: else
+			fi };
+			if
+			:: atomic { !kept[i] -> slot[i] = NONE; leaving[i] = e; GHOST }
+			:: atomic { kept[i] -> skip }
+			fi
+		fi;
+		if
+		:: slot[i] == NONE -> unpinned(0, e, tell); atomic { leaving[i] = NONE; GHOST }
+		:: else
+		fi;
+		atomic { e = 0; i = 0 }
 	:: else -> break
 	od
 }
 
 proctype T()
 {
-	byte n = 0, e, t;
+	byte n = 0, e;
 	bool tell, mine, w;
 
 	do
 	:: n < LOADS ->
 		n++;
 		/* a unit */
-		mine = false;
 		if
 		:: atomic { free_ > 0 -> free_--; transit++; mine = true; GHOST }
-		:: atomic { free_ == 0 && !role -> role = true };
-			if :: e = 0 :: e = 1 fi;
-			t = NONE;
-			atomic {
-				if
-				:: ph[e] == READY && !wanted[e] -> TO(e, NOM); t = ver[e]
-				:: else
-				fi
-			};
+		:: atomic {
+			free_ == 0 && !role -> role = true;
+			/* settle() forgets a verdict that is out of date; with a good one nobody nominates */
 			if
-			:: t != NONE ->
+			:: changed -> changed = false; valid = false
+			:: else
+			fi;
+			if :: e = 0 :: e = 1 fi;
+			if
+			:: !valid && ph[e] == READY && !wanted[e] -> TO(e, NOM)
+			:: else -> role = false; e = NONE
+			fi };
+			if
+			:: e != NONE ->
 				atomic {
 					if
 					:: ph[e] == NOM && (slot[0] == e || slot[1] == e) ->
-						w = left[e]; TO(e, READY); wanted[e] = !w; t = NONE
-					:: ph[e] == NOM && slot[0] != e && slot[1] != e -> TO(e, PROVEN); t = ver[e]
-					:: else -> t = NONE
-					fi
+						w = left[e]; TO(e, READY); wanted[e] = !w; w = false
+					:: ph[e] == NOM && slot[0] != e && slot[1] != e -> TO(e, PROVEN); ticket = e
+					:: else
+					fi;
+					role = false
 				}
 			:: else
 			fi;
-			role = false;
+			/* kill_nominee() */
 			if
-			:: t != NONE ->
-				/* kill_nominee() */
+			:: ticket != NONE ->
 				atomic { taker = true; slot[2] = e };
-				atomic {
-					if
-					:: ph[e] == PROVEN && ver[e] == t -> asked[e] = true
-					:: else -> t = NONE
-					fi
-				};
 				if
-				:: t != NONE ->
+				:: atomic { ticket != NONE -> skip };
 					atomic {
 						if
-						:: ph[e] == PROVEN && ver[e] == t ->
-							TAKE_SAFELY(e); transit++; mine = true; GHOST
+						:: ticket != NONE -> TAKE_SAFELY(e); transit++; mine = true; GHOST
 						:: else
-						fi;
-						asked[e] = false
+						fi
 					}
-				:: else
+				:: atomic { ticket == NONE -> skip }
 				fi;
 				atomic { slot[2] = NONE; taker = false };
-				unpinned(e, tell);
+				unpinned(1, e, tell);
 				if
-				:: mine -> ph[e] = FREE
+				:: mine -> TO(e, FREE)
 				:: else
 				fi
 			:: else
@@ -211,175 +268,153 @@ proctype T()
 		:: mine ->
 			/* a place, LOADING, pinned */
 			atomic {
+				mine = false;
 				if
 				:: ph[0] == FREE -> e = 0
-				:: ph[1] == FREE -> e = 1
-				:: ph[2] == FREE -> e = 2
+				:: ph[0] != FREE && ph[1] == FREE -> e = 1
+				:: ph[0] != FREE && ph[1] != FREE && ph[2] == FREE -> e = 2
 				fi;
 				TO(e, LOADING); spent[e] = false; transit--; slot[2] = e; GHOST
 			};
 			if
 			:: /* published */
+#if MUTANT != 8
 				atomic { w = wanted[e]; TO(e, READY); wanted[e] = w; kept[2] = true; GHOST };
 				if
-#if MUTANT != 8
-				:: w -> changed = true
+				:: w -> atomic { changed = true; w = false }
+				:: else
+				fi;
+#else
+				atomic { TO(e, READY); kept[2] = true; GHOST };
 #endif
-				:: else
-				fi;
-				atomic { slot[2] = NONE; kept[2] = false; GHOST };
-				unpinned(e, tell)
+				atomic { slot[2] = NONE; kept[2] = false; leaving[2] = e; GHOST };
+				unpinned(1, e, tell);
+				atomic { leaving[2] = NONE; GHOST }
 			:: /* no value */
-				atomic { spent[e] = true; transit++; w = wanted[e]; GHOST };
-				if
-				:: w -> changed = true
-				:: else
-				fi;
+				spend(e);
 				atomic { free_++; transit--; GHOST };
 				ph[e] = DEAD;
-				atomic { slot[2] = NONE; GHOST };
-				atomic { TO(e, FREE) }
+				atomic { slot[2] = NONE; TO(e, FREE); GHOST }
 			:: /* the insertion is lost */
 #if MUTANT != 6
-				atomic { spent[e] = true; transit++; w = wanted[e]; GHOST };
-				if
-				:: w -> changed = true
-				:: else
-				fi;
-				atomic { slot[2] = NONE; GHOST };
-				atomic { TO(e, FREE) };
+				spend(e);
+				atomic { slot[2] = NONE; TO(e, FREE); GHOST };
 #else
-				atomic { slot[2] = NONE; GHOST };
-				atomic { TO(e, FREE); transit++; GHOST };
+				atomic { slot[2] = NONE; TO(e, FREE); transit++; GHOST };
 #endif
 				atomic { free_++; transit--; GHOST }
 			fi
 		:: else
-		fi
+		fi;
+		atomic { e = 0; w = false; mine = false; ticket = NONE }
 	:: else -> break
 	od
 }
 
-inline search_one(p, i) {
+/* visit_nominee() for what slot i holds */
+inline search_slot(i) {
+	atomic {
+		e = slot[i];
+		if
+		:: e != NONE && ph[e] == NOM ->
+			w = left[e]; TO(e, READY); wanted[e] = !w;
+			if
+			:: COUNTS(i) -> pinned++
+			:: else
+			fi
+#if MUTANT == 2
+		:: e != NONE && ph[e] == READY -> pinned++
+#endif
+		:: else
+		fi;
+		e = NONE; w = false
+	}
+}
+
+inline nominate(p) {
 	atomic {
 		if
-#if MUTANT == 2
-		:: slot[i] == p && ph[p] == NOM -> w = left[p]; TO(p, READY); wanted[p] = !w; pinned++
-		:: slot[i] == p && ph[p] == READY -> pinned++
-#elif MUTANT == 7
-		:: slot[i] == p && ph[p] == NOM -> w = left[p]; TO(p, READY); wanted[p] = !w; pinned++
-#else
-		:: slot[i] == p && ph[p] == NOM ->
-			w = left[p]; TO(p, READY); wanted[p] = !w;
-			if
-			:: asked[p]
-			:: else -> pinned++
-			fi
+		:: ph[p] == READY || ph[p] == PROVEN -> TO(p, NOM)
+#if MUTANT != 3
+		:: ph[p] == LOADING && !spent[p] -> wanted[p] = true
 #endif
 		:: else
 		fi
 	}
 }
 
-inline nominate_all() {
-	p = 0;
-	do
-	:: p < PLACES ->
-		atomic {
-			if
-			:: ph[p] == READY || ph[p] == PROVEN -> TO(p, NOM)
-#if MUTANT != 3
-			:: ph[p] == LOADING && !spent[p] -> wanted[p] = true
-#endif
-			:: else
-			fi
-		};
-		p++
-	:: else -> break
-	od
+/* the second look: NOM is unheld, and taken */
+inline look(p) {
+	atomic {
+		if
+		:: got
+		:: !got && ph[p] == NOM -> TAKE_SAFELY(p); TO(p, FREE); transit++; got = true
+		:: !got && ph[p] == LOADING && COUNTED(p) -> loading++
+		:: else
+		fi
+	}
 }
 
 proctype B()
 {
-	byte call = 0, looks, p, i, pinned, loading, seen[3];
+	byte call = 0, looks, e = NONE, pinned, loading;
 	bool got, w;
+#if MUTANT == 4
+	byte p, old[3];
+#endif
 
 	do
 	:: call < 2 ->
 		call++;
 		atomic {
 			incall = true; calm = false; just[0] = false; just[1] = false; just[2] = false;
-			GHOST
+			looks = 0; got = false; GHOST
 		};
-		looks = 0; got = false;
 again:
 		if
-		:: atomic { free_ > 0 -> got = true; goto end }
+		:: atomic { free_ > 0 -> goto end }
 		:: atomic { free_ == 0 }
 		fi;
-		atomic { !role -> role = true };
-		if
-		:: changed -> valid = false
-		:: else
-		fi;
+		atomic {
+			!role -> role = true;
+			if
+			:: changed -> valid = false
+			:: else
+			fi
+		};
 		if
 		:: !valid ->
-			changed = false; pinned = 0; loading = 0;
+			atomic { changed = false; pinned = 0; loading = 0 };
 #if MUTANT == 4
-			seen[0] = slot[0]; seen[1] = slot[1]; seen[2] = slot[2];
-			nominate_all();
-			p = 0;
-			do
-			:: p < PLACES ->
-				atomic {
+			atomic { old[0] = slot[0]; old[1] = slot[1]; old[2] = slot[2] };
+			nominate(0); nominate(1); nominate(2);
+			atomic {
+				p = 0;
+				do
+				:: p < 3 ->
+					e = old[p];
 					if
-					:: ph[p] == NOM && (seen[0] == p || seen[1] == p || seen[2] == p) ->
-						w = left[p]; TO(p, READY); wanted[p] = !w; pinned++
+					:: e != NONE && ph[e] == NOM -> TO(e, READY); wanted[e] = true; pinned++
 					:: else
-					fi
-				};
-				p++
-			:: else -> break
-			od;
+					fi;
+					p++
+				:: else -> break
+				od;
+				p = 0; e = NONE; old[0] = 0; old[1] = 0; old[2] = 0
+			};
 #else
-			nominate_all();
+			nominate(0); nominate(1); nominate(2);
 			/* here is the barrier, instant m */
-			i = 0;
-			do
-			:: i < 3 ->
-				search_one(0, i); search_one(1, i); search_one(2, i);
-				i++
-			:: else -> break
-			od;
+			search_slot(0); search_slot(1); search_slot(2);
 #endif
-			p = 0;
-			do
-			:: p < PLACES ->
-				atomic {
-					if
-					:: ph[p] == NOM -> TAKE_SAFELY(p); transit++; got = true
-#if MUTANT == 3
-					:: ph[p] == LOADING && !spent[p] -> loading++
-#else
-					:: ph[p] == LOADING && wanted[p] && !spent[p] -> loading++
-#endif
-					:: else
-					fi
-				};
-				if
-				:: got -> ph[p] = FREE; break
-				:: else -> p++
-				fi
-			:: else -> break
-			od;
+			look(0); look(1); look(2);
 			if
-			:: got -> role = false; atomic { free_++; transit-- }; goto end
+			:: got -> atomic { role = false; free_++; transit--; GHOST; goto end }
 			:: else -> atomic { valid = true; v_pinned = pinned; v_loading = loading }
 			fi
 		:: else
 		fi;
-		atomic { pinned = v_pinned; loading = v_loading };
-		role = false;
+		atomic { pinned = v_pinned; loading = v_loading; role = false };
 		if
 		:: atomic { !changed && free_ == 0 && ADDS_UP -> busy++ };
 			/* refused: is it true? */
@@ -388,17 +423,14 @@ again:
 			assert(!(ph[1] == READY || ph[1] == NOM || ph[1] == PROVEN) || just[1]);
 			assert(!(ph[2] == READY || ph[2] == NOM || ph[2] == PROVEN) || just[2])
 		:: else ->
-			atomic { !role -> role = true };
-			valid = false;
-			role = false;
-			looks++;
+			atomic { !role -> valid = false; looks++ };
 			if
 			:: looks < LOOKS -> goto again
 			:: else
 			fi
 		fi;
 end:
-		incall = false
+		atomic { incall = false; got = false; calm = false; just[0] = false; just[1] = false; just[2] = false }
 	:: else -> break
 	od
 }
@@ -408,6 +440,8 @@ init {
 
 	atomic {
 		slot[0] = NONE; slot[1] = NONE; slot[2] = NONE;
+		leaving[0] = NONE; leaving[1] = NONE; leaving[2] = NONE;
+		seen[0] = NONE; seen[1] = NONE;
 		ph[0] = READY; ph[2] = FREE;
 		if
 		:: ph[1] = READY; free_ = 0
