@@ -36,7 +36,9 @@ static void check_outcome(const struct plan *plan, int r, const struct larder_ou
 
 	switch (r) {
 	case LARDER_OK:
-		fits = o->how == (ran ? LARDER_LOADED : o->how == LARDER_HIT ? LARDER_HIT : LARDER_JOINED) &&
+		fits = o->how == (ran                    ? LARDER_LOADED
+				  : o->how == LARDER_HIT ? LARDER_HIT
+							 : LARDER_JOINED) &&
 		       o->load_error == 0 && sum == 0 && (!ran || value == plan->value);
 		break;
 	case LARDER_ELOAD:

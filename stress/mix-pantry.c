@@ -357,7 +357,10 @@ void pantry_describe(const struct pantry *p)
 	static const char *const hashes[] = { "", ", one chain", ", three chains" };
 
 	note("  %u: capacity %" PRIu64 ", %" PRIu64 " keys%s%s, headroom %" PRIu64 "%s%s%s%s", p->index,
-	     p->shelf.capacity, p->keys, p->key_len == 16 ? " of 16 bytes" : p->key_len != 0 ? " of 128 bytes" : "",
+	     p->shelf.capacity, p->keys,
+	     p->key_len == 16  ? " of 16 bytes"
+	     : p->key_len != 0 ? " of 128 bytes"
+			       : "",
 	     hashes[p->hash], p->headroom,
 	     p->flags == LARDER_NO_THREAD    ? ", no thread"
 	     : p->flags == LARDER_OWN_THREAD ? ", a thread of its own"
@@ -393,18 +396,18 @@ static uint64_t evicted(const struct larder_stats *s)
 }
 
 /* Wait for the background thread; it has 60 s for what takes it microseconds. */
-#define in_time(cond)                                           \
-	({                                                      \
-		struct timespec t_;                             \
-		time_t end_;                                    \
-		bool is_;                                       \
-		clock_gettime(CLOCK_MONOTONIC, &t_);            \
-		end_ = t_.tv_sec + 60;                          \
-		while (!(is_ = (cond)) && t_.tv_sec < end_) {   \
-			sched_yield();                          \
-			clock_gettime(CLOCK_MONOTONIC, &t_);    \
-		}                                               \
-		is_;                                            \
+#define in_time(cond)                                         \
+	({                                                    \
+		struct timespec t_;                           \
+		time_t end_;                                  \
+		bool is_;                                     \
+		clock_gettime(CLOCK_MONOTONIC, &t_);          \
+		end_ = t_.tv_sec + 60;                        \
+		while (!(is_ = (cond)) && t_.tv_sec < end_) { \
+			sched_yield();                        \
+			clock_gettime(CLOCK_MONOTONIC, &t_);  \
+		}                                             \
+		is_;                                          \
 	})
 
 static void settle(struct pantry *p)
@@ -530,8 +533,9 @@ static void find_lost(struct pantry *p)
 		}
 	}
 	if (there != expected)
-		broken(LOST, "of the last %" PRIu64 " keys, got one after the other by one thread, only %" PRIu64
-			     " are resident",
+		broken(LOST,
+		       "of the last %" PRIu64 " keys, got one after the other by one thread, only %" PRIu64
+		       " are resident",
 		       expected, there);
 }
 
@@ -582,8 +586,9 @@ void pantry_close(struct pantry *p)
 		broken(CLOSING, "larder_stats_reset fails");
 	s = stats_of(p->cache);
 	if (s.hits + s.misses + s.joins + s.loads_ok + s.destroyed + s.nominations != 0 || s.resident == 0)
-		broken(SNAPSHOTS, "after a reset: hits %" PRIu64 " misses %" PRIu64 " loads_ok %" PRIu64
-				  " destroyed %" PRIu64 " resident %" PRIu64,
+		broken(SNAPSHOTS,
+		       "after a reset: hits %" PRIu64 " misses %" PRIu64 " loads_ok %" PRIu64 " destroyed %" PRIu64
+		       " resident %" PRIu64,
 		       s.hits, s.misses, s.loads_ok, s.destroyed, s.resident);
 	for (struct self *self = self_first(); self != NULL; self = self->next)
 		memset(&self->seen[p->index], 0, sizeof(self->seen[p->index]));

@@ -29,7 +29,6 @@
  */
 #include "mix.h"
 
-#include <ck_barrier.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -46,8 +45,7 @@ struct round now;
 static struct {
 	unsigned threads;
 	unsigned long first_round;
-	ck_barrier_centralized_t barrier;
-	_Atomic uint64_t arrived;
+	struct start_line line;
 	struct gate gate[2];
 	bool over, failed;
 	_Atomic uint64_t broken[PROMISES];
@@ -248,18 +246,9 @@ static void between_rounds(bool first)
 		atomic_store(&pantry[i].calm, 0);
 }
 
-/* Everybody is here.  concurrencykit's barrier spins and is not seen by a sanitizer: hence the counter. */
-static void meet(ck_barrier_centralized_state_t *state, uint64_t turn)
-{
-	atomic_fetch_add_explicit(&mix.arrived, 1, memory_order_acq_rel);
-	while (atomic_load_explicit(&mix.arrived, memory_order_acquire) < (turn + 1) * mix.threads)
-		sched_yield();
-	ck_barrier_centralized(&mix.barrier, state, mix.threads);
-}
-
 static void work(struct worker *worker)
 {
-	ck_barrier_centralized_state_t state = CK_BARRIER_CENTRALIZED_STATE_INITIALIZER;
+	struct starter starter = { 0 };
 	struct self *self = calloc(1, sizeof(*self));
 	struct child *child = child_new();
 
@@ -267,7 +256,7 @@ static void work(struct worker *worker)
 	self_enter(self);
 	self_enlist(self);
 	for (uint64_t turn = 0;; turn++) {
-		meet(&state, turn);
+		line_up(&mix.line, &starter);
 		if (worker->index == 0) {
 			self->rng = rng_make((UINT64_C(4) << 56) + turn);
 			between_rounds(turn == 0);
@@ -338,15 +327,14 @@ int main(void)
 		[MEMORY] = "P16: memory is bounded, and all given back",
 	};
 	const char *threads = getenv("THREADS"), *round = getenv("ROUND");
-	struct crew crew;
 
 	mix.threads = threads != NULL ? (unsigned)strtoul(threads, NULL, 0) : THREADS;
 	mix.first_round = round != NULL ? strtoul(round, NULL, 0) / ROUNDS_TOGETHER * ROUNDS_TOGETHER : 0;
 	if (mix.threads < 1 || mix.threads > THREADS_MAX)
 		plan_skip("THREADS must be 1 to %d", THREADS_MAX);
 	run_begin(PROMISES + 2);
-	crew_start(&crew, mix.threads, work, NULL);
-	crew_join(&crew);
+	line_setup(&mix.line, mix.threads, true);
+	crew_run(mix.threads, work, NULL);
 	note("%lu rounds, %lu caches, %u threads, %.0f s", mix.rounds, mix.caches, mix.threads, run_seconds());
 	for (unsigned i = 0; i < PROMISES; i++)
 		judge(is_int(count_of(&mix.broken[i]), 0, "%s", promise[i]));

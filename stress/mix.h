@@ -53,16 +53,16 @@ struct pantry {
 	uint64_t headroom;
 	uint32_t flags;
 	enum hash_kind hash;
-	size_t key_len;       /* 0: mixed */
-	bool asks;            /* has a predicate */
-	bool moody;           /* which now and then says no for no reason */
-	bool allocates;       /* with functions of ours */
-	uint64_t fresh;       /* keys that were never asked for; at rest only */
+	size_t key_len;          /* 0: mixed */
+	bool asks;               /* has a predicate */
+	bool moody;              /* which now and then says no for no reason */
+	bool allocates;          /* with functions of ours */
+	uint64_t fresh;          /* keys that were never asked for; at rest only */
 	_Atomic uint32_t calm;   /* callbacks do their duty and nothing else */
 	_Atomic uint32_t acting; /* callbacks that run */
 	_Atomic uint32_t loading[KEYS_MAX];
 	_Atomic(struct parcel *) box[BOXES];
-	_Atomic(struct value *) in_use[BOXES]; /* busy, though not pinned */
+	_Atomic(struct value *) in_use[BOXES];       /* busy, though not pinned */
 	_Atomic uint64_t found, absent, in_progress; /* by callbacks' peeks */
 	_Atomic uint64_t blocks, bytes;
 	struct larder_stats base; /* when the round began */
@@ -72,7 +72,7 @@ extern struct pantry pantry[PANTRIES];
 struct self {
 	struct rng rng;
 	bool disposable;
-	bool foreign; /* a thread of the library's, in a callback */
+	bool foreign;             /* a thread of the library's, in a callback */
 	uint64_t lead[LEADS_MAX]; /* ranks of the loads that this thread leads, ascending */
 	unsigned leads;
 	unsigned depth; /* callbacks within callbacks */
@@ -139,7 +139,7 @@ struct round {
 	unsigned skew;
 	uint64_t hold_ns;
 	unsigned holds, boxes; /* so many at most; small caches are full of pins otherwise */
-	bool told; /* larder_get_with() and outcomes; else larder_get() */
+	bool told;             /* larder_get_with() and outcomes; else larder_get() */
 	double end;
 };
 extern struct round now;

@@ -4,8 +4,10 @@
  */
 #include "run.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "../tests/lib/tap.h"
@@ -53,4 +55,22 @@ int run_end(void)
 
 	printf("%u passed, %u failed\n", passed, failed != 0 || status == 0 ? failed : 1);
 	return status;
+}
+
+void line_setup(struct start_line *line, unsigned members, bool sprint)
+{
+	memset(line, 0, sizeof(*line));
+	line->members = members;
+	line->sprint = sprint;
+}
+
+void line_up(struct start_line *line, struct starter *starter)
+{
+	uint64_t all = ++starter->turn * line->members;
+
+	atomic_fetch_add_explicit(&line->arrived, 1, memory_order_acq_rel);
+	while (atomic_load_explicit(&line->arrived, memory_order_acquire) < all)
+		sched_yield();
+	if (line->sprint)
+		ck_barrier_centralized(&line->barrier, &starter->state, line->members);
 }
