@@ -214,7 +214,8 @@ void use(struct pantry *p, const struct larder_ref *ref)
 {
 	struct value *v = larder_value(ref), *other;
 
-	if (!p->asks || atomic_exchange_explicit(&v->busy, 1, memory_order_relaxed) != 0)
+	/* Acquire: the uses before this one lie before whatever our end_use() releases. */
+	if (!p->asks || atomic_exchange_explicit(&v->busy, 1, memory_order_acquire) != 0)
 		return;
 	other = atomic_exchange_explicit(&p->in_use[rng_below(&me()->rng, now.boxes)], v, memory_order_acq_rel);
 	if (other != NULL)
