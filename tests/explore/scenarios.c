@@ -739,6 +739,33 @@ static const struct scenario release_wanted_2 = {
 	.finish = settle,
 };
 
+static void keep_a_both(void)
+{
+	greet();
+	if (explore_self() < 2)
+		keep(A);
+}
+
+static const struct scenario release_both = {
+	.name = "release-both",
+	.what = "two release one entry that is passed over, a third thread asks and asks again",
+	.threads = 3,
+	.prepare = open_1,
+	.enter = keep_a_both,
+	.body = { put_kept, put_kept, visit_b_twice },
+	.finish = settle,
+};
+
+static const struct scenario taker_wanted = {
+	.name = "taker-wanted",
+	.what = "an entry is passed over for a hit's pin and a taker's, and both end",
+	.threads = 3,
+	.prepare = hit_evict_prepare,
+	.enter = greet,
+	.body = { visit_c, glance_a, visit_b_twice },
+	.finish = settle,
+};
+
 static const struct scenario last_unit = {
 	.name = "last-unit",
 	.what = "two keys, one unit",
@@ -863,20 +890,13 @@ static const struct scenario close_release = {
 	.finish = settle,
 };
 
-static void keep_both(void)
-{
-	greet();
-	if (explore_self() < 2)
-		keep(A);
-}
-
 static const struct scenario close_release_2 = {
 	.name = "close-release-2",
 	.what = "the same with two pins, and threads that end",
 	.threads = 3,
 	.ending = true,
 	.prepare = open_1,
-	.enter = keep_both,
+	.enter = keep_a_both,
 	.body = { put_kept, put_kept, close_until },
 	.finish = settle,
 };
@@ -1209,24 +1229,11 @@ static const struct scenario many_pins = {
 };
 
 const struct scenario *const scenarios[] = {
-	&hit_evict,      &hit_evict_reload,
-	&rescue,         &ticket,
-	&leaders,        &follow,
-	&baton,          &follow_fail,
-	&follow_abandon, &fail_3,
-	&abandon_3,      &follow_evict,
-	&release_wanted, &release_wanted_2,
-	&last_unit,      &last_unit_3,
-	&busy,           &busy_transit,
-	&busy_loading,   &busy_failing,
-	&close_release,  &close_release_2,
-	&dup_search,     &dup_before,
-	&remote,         &chains,
-	&chains_same,    &reuse,
-	&reuse_3,        &trim_hit,
-	&trim_trim,      &predicate,
-	&predicate_all,  &cold,
-	&statistics,     &background,
-	&deadlock,       &nested,
-	&many_pins,      NULL,
+	&hit_evict,      &hit_evict_reload, &rescue,         &ticket,       &leaders,       &follow,
+	&baton,          &follow_fail,      &follow_abandon, &fail_3,       &abandon_3,     &follow_evict,
+	&release_wanted, &release_wanted_2, &release_both,   &taker_wanted, &last_unit,     &last_unit_3,
+	&busy,           &busy_transit,     &busy_loading,   &busy_failing, &close_release, &close_release_2,
+	&dup_search,     &dup_before,       &remote,         &chains,       &chains_same,   &reuse,
+	&reuse_3,        &trim_hit,         &trim_trim,      &predicate,    &predicate_all, &cold,
+	&statistics,     &background,       &deadlock,       &nested,       &many_pins,     NULL,
 };
