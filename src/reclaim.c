@@ -454,11 +454,11 @@ static enum taken kill_nominee(struct larder_cache *cache, const struct wish *wi
 		return STALE; /* got or taken */
 	link = pin_set(slot, e);
 	if (!entry_is(e, ticket->word) && !FAULT(FAULT_TICKET_UNCHECKED)) {
-		entry_unask(e);
 		pin_undo(slot, link);
 		word = entry_look(e);
 		if (word_phase(word) != READY || (word & WANTED) != 0)
 			reclaim_unpinned(e, word);
+		entry_unask(e);
 		return STALE;
 	}
 	pin_keep(self, link);
@@ -472,9 +472,13 @@ static enum taken kill_nominee(struct larder_cache *cache, const struct wish *wi
 		result = SAID_NO; /* somebody has not taken back his count yet: ask again later */
 	else
 		result = STALE; /* got; or another thread is asking, and the ticket is on the list */
+	/*
+	 * The slot goes first: as long as it holds e the count says whose it is.  And as
+	 * long as the count stands nobody takes e, so the word is still its own.
+	 */
+	reclaim_release(slot, e);
 	if (result != TAKEN)
 		entry_unask(e);
-	reclaim_release(slot, e);
 	return result;
 }
 
