@@ -62,7 +62,12 @@ static void print_stacks(void)
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 	child = fork();
 	if (child == 0) {
-		alarm(30); /* it has been seen to wait for ever */
+		sigset_t none;
+
+		/* The watchdog's thread blocks all signals, which gdb would inherit: it would wait for ever. */
+		sigemptyset(&none);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		alarm(30);
 		dup2(STDERR_FILENO, STDOUT_FILENO);
 		execl(gdb, gdb, "-p", pid, "-batch", "-nx", "-ex", "set pagination off", "-ex",
 		      "thread apply all backtrace 30", (char *)NULL);
