@@ -14,16 +14,20 @@
  *        it, nor while a unit is free and nobody else does anything
  *   P10  each value is destroyed once
  *
- * "Idle throughout": the predicate agrees, no call that could pin the key's value was running during the
- * request, and none of its pins was held.  Where all keys have one hash, any call may
- * pin any entry for a moment, before it compares the keys.  Time is a count of such
- * events.
+ * "Idle throughout": the predicate agrees, no call that could pin the key's value was
+ * running during the request, and none of its pins was held.  A hit pins an entry
+ * before it compares the keys, and may be on its way in a chain that has changed: so a
+ * call for a key that is, or has been, in the cache may pin any entry for a moment, and
+ * any call may if all keys have one hash.  Time is a count of such events; where loads
+ * have returned old values it is no time that all threads agree about, and P7 is only
+ * looked at when one thread is left.
  */
 #include "engine.h"
 
 #include <string.h>
 
 #define VALUES_MAX 256
+#define CALLS_MAX 8
 
 struct life {
 	const struct value *value;
@@ -40,20 +44,27 @@ static uint64_t capacity, time;
 static unsigned loading;
 static bool is_loading[KEYS_MAX];
 static unsigned loads[KEYS_MAX];
-static bool in_use[KEYS_MAX];       /* the predicate says no, or said so lately */
-static unsigned calls[KEYS_MAX];    /* running, for the key */
-static uint64_t touched[KEYS_MAX];  /* when such a call last began or ended */
+static bool in_use[KEYS_MAX];      /* the predicate says no, or said so lately */
+static unsigned calls[KEYS_MAX];   /* running, for the key */
+static uint64_t touched[KEYS_MAX]; /* when such a call last began or ended */
+static struct {
+	unsigned calls; /* running in this thread: a loader calls, too */
+	unsigned straying;
+	bool strays[CALLS_MAX];
+} own[THREADS + 1];
 static uint64_t began[THREADS + 1]; /* the thread's present call */
 static bool one_hash;
-static unsigned running;                /* calls of any kind */
-static uint64_t others_at[THREADS + 1]; /* when another thread last had a call, as seen by this one */
+static unsigned running;                 /* calls of any kind */
+static unsigned straying;                /* those that may pin entries of other keys */
+static uint64_t strayed_at[THREADS + 1]; /* when such a call was last running in another thread */
+static uint64_t others_at[THREADS + 1];  /* when another thread last had a call, as seen by this one */
 
 void oracle_begin(void)
 {
 	lives = 0;
 	memset(&totals, 0, sizeof(totals));
 	capacity = time = 0;
-	loading = running = 0;
+	loading = running = straying = 0;
 	one_hash = false;
 	memset(is_loading, 0, sizeof(is_loading));
 	memset(loads, 0, sizeof(loads));
@@ -62,6 +73,8 @@ void oracle_begin(void)
 	memset(touched, 0, sizeof(touched));
 	memset(began, 0, sizeof(began));
 	memset(others_at, 0, sizeof(others_at));
+	memset(strayed_at, 0, sizeof(strayed_at));
+	memset(own, 0, sizeof(own));
 }
 
 void oracle_capacity(uint64_t units)
@@ -161,25 +174,45 @@ void oracle_in_use(uint64_t key)
 	in_use[key] = true;
 }
 
+/* Another thread's calls are running now, if there are any. */
+static void note(uint64_t *at, unsigned all, unsigned mine, unsigned thread)
+{
+	for (unsigned t = 0; t <= THREADS; t++)
+		if (all > (t == thread ? mine : 0))
+			at[t] = time;
+}
+
 void oracle_call_begins(uint64_t key)
 {
-	began[explore_self()] = ++time;
+	unsigned self = explore_self();
+	bool strays = one_hash || loads[key] != 0;
+
+	if (own[self].calls == CALLS_MAX)
+		explore_fail("the scenario itself: too many calls inside calls");
+	began[self] = ++time;
 	calls[key]++;
 	touched[key] = time;
+	own[self].strays[own[self].calls++] = strays;
+	own[self].straying += strays;
 	running++;
-	for (unsigned t = 0; t <= THREADS; t++)
-		if (t != explore_self() || running > 1)
-			others_at[t] = time;
+	straying += strays;
+	note(others_at, running, own[self].calls, self);
+	note(strayed_at, straying, own[self].straying, self);
 }
 
 void oracle_call_ends(uint64_t key)
 {
+	unsigned self = explore_self();
+	bool strays;
+
 	touched[key] = ++time;
+	note(others_at, running, own[self].calls, self);
+	note(strayed_at, straying, own[self].straying, self);
 	calls[key]--;
+	strays = own[self].strays[--own[self].calls];
+	own[self].straying -= strays;
 	running--;
-	for (unsigned t = 0; t <= THREADS; t++)
-		if (t != explore_self())
-			others_at[t] = time;
+	straying -= strays;
 }
 
 void oracle_pinned(const struct value *value)
@@ -216,7 +249,7 @@ void oracle_refused(uint64_t key, uint64_t pinned, uint64_t load, uint64_t refus
 	for (unsigned i = 0; i < lives; i++) {
 		struct life *l = &life[i];
 
-		if (one_hash && others_at[explore_self()] >= since)
+		if (strayed_at[explore_self()] >= since)
 			break;
 		if (l->alive && !l->dying && !in_use[l->key] && l->pins == 0 && l->touched < since &&
 		    calls[l->key] == 0 && touched[l->key] < since)

@@ -193,8 +193,22 @@ static void got(const struct larder_ref *ref, uint64_t key)
 	EXPLORE_CHECK(k == key);
 }
 
+/* A get, left by its end or by unwinding. */
+struct call {
+	uint64_t key;
+	bool running;
+};
+
+static void hang_up(struct call *call)
+{
+	if (call->running)
+		oracle_call_ends(call->key);
+	call->running = false;
+}
+
 static int get_as(uint64_t key, enum how how, struct larder_ref *ref, struct larder_outcome *outcome)
 {
+	struct call call __attribute__((cleanup(hang_up))) = { key, true };
 	struct wanted wanted = { key, how };
 	struct larder_outcome mine;
 	int r;
@@ -204,7 +218,7 @@ static int get_as(uint64_t key, enum how how, struct larder_ref *ref, struct lar
 	larder_outcome_init(outcome);
 	oracle_call_begins(key);
 	r = larder_get_with(cache, &key, sizeof(key), load, &wanted, NULL, ref, outcome);
-	oracle_call_ends(key);
+	hang_up(&call);
 	switch (r) {
 	case 0:
 		EXPLORE_CHECK(outcome->how != LARDER_NONE && outcome->load_error == 0);
